@@ -88,10 +88,12 @@ final class Observer {
             guard rows("BEGIN", 0, { _ in }) else { return nil }
             defer { _ = rows("COMMIT", 0) { _ in } }
             let isRead =
-                rows("SELECT n, kind, stanza FROM world_bound WHERE n > ?1 ORDER BY n", marks.bound) { row in
-                    let stanza = sqlite3_column_type(row, 2) == SQLITE_NULL ? nil : self.text(row, 2)
-                    look.bound.append((Int(sqlite3_column_int64(row, 0)), text(row, 1), stanza))
-                }
+                rows("SELECT n, kind, stanza, process FROM world_bound WHERE n > ?1 ORDER BY n", marks.bound)
+            {
+                row in
+                let stanza = sqlite3_column_type(row, 2) == SQLITE_NULL ? nil : self.text(row, 2)
+                look.bound.append((Int(sqlite3_column_int64(row, 0)), text(row, 1), stanza, text(row, 3)))
+            }
                 && rows(
                     "SELECT row, n, outcome, process FROM world_ended WHERE row > ?1 ORDER BY row",
                     marks.ended,
@@ -112,8 +114,13 @@ final class Observer {
                 && rows(
                     """
                     SELECT count(*) FROM handler
-                    WHERE name IN ('world.answered', 'world.acknowledged', 'world.remind', 'world.work')
+                    WHERE name IN ('world.answered', 'world.acknowledged', 'world.relay', 'world.remind', 'world.work')
                     """, 0, { look.waiting = Int(sqlite3_column_int64($0, 0)) })
+                && rows(
+                    """
+                    SELECT (SELECT count(*) FROM request WHERE session < session.number)
+                        + (SELECT count(*) FROM outbox WHERE session < session.number) FROM session
+                    """, 0, { look.ofLostSessions = Int(sqlite3_column_int64($0, 0)) })
             guard isRead else { return nil }
             version = current
             return look

@@ -108,7 +108,8 @@ extension SimulatedWorld {
                 }
             }
             if process.disk.isDead { return }
-            for number in numbers { model.confirm(number) }
+            look()
+            for number in numbers { model.confirm(number, to: process.name) }
         } catch let error as AccountError where error.code == .ownershipLost {
             try await account.connect(retrying: true)
         }

@@ -119,6 +119,12 @@ package final class SimulatedWorld: @unchecked Sendable {
             run(owner) { answer = decide() }
             return answer
         }
+        WorldApp.report = { [unowned self] sight in
+            guard let process = tasks.current, !process.isDead else { return }
+            model.see(sight, in: process.name) { name in
+                processes.contains { $0.name == name && !$0.disk.isDead }
+            }
+        }
         disk.onCall = { [unowned self] call in called(call) }
         network.onSend = { [unowned self] process in sent(process) }
     }
@@ -287,7 +293,9 @@ package final class SimulatedWorld: @unchecked Sendable {
         isCalm = true
         network.weather = .init()
         outageUntil = nil
-        for link in network.open { network.reset(link) }
+        // Only its keep-alive shows a process that a connection is gone.
+        for link in network.open { chance(2) ? network.forget(link) : network.reset(link) }
+        server.sendMessage()
         for process in processes {
             process.thawsAt = nil
             process.disk.isFrozen = false

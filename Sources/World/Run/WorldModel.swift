@@ -8,8 +8,8 @@ final class WorldModel {
 
     /// How each thing that the application waits for ended.
     private var ended: [Int: String] = [:]
-    /// What the application waits for, and the id of its stanza.
-    private var bound: [Int: String] = [:]
+    /// What the application waits for, and the process that bound it.
+    private var bound: [Int: (kind: String, process: String)] = [:]
     private var boundIDs: Set<String> = []
     private var lastEnded = 0
     private var lastBound = 0
@@ -18,7 +18,12 @@ final class WorldModel {
     private(set) var received: [String] = []
     private var receivedIDs: Set<String> = []
     /// What callers were told to be committed.
-    private var confirmed: Set<Int> = []
+    private var confirmed: [Int: String] = [:]
+    /// How often each timer was called, whatever became of that.
+    private var calls: [Int: Int] = [:]
+    /// The async handlers that run: the number of the run and its process.
+    private var runs: [Int: (run: Int, process: String)] = [:]
+    private static let callLimit = 30
 
     /// A session as the server sees it.
     private struct Session {
@@ -41,27 +46,30 @@ final class WorldModel {
 
     /// The rows of the application since the last look.
     struct Look {
-        var bound: [(n: Int, kind: String, stanza: String?)] = []
+        var bound: [(n: Int, kind: String, stanza: String?, process: String)] = []
         var ended: [(row: Int, n: Int, outcome: String, process: String)] = []
         var received: [(row: Int, stanza: String, process: String)] = []
         /// The handlers in the table that end once and whose end is noted.
         var waiting = 0
+        /// The requests and stanzas of sessions before the last one.
+        var ofLostSessions = 0
     }
 
     var marks: (bound: Int, ended: Int, received: Int) { (lastBound, lastEnded, lastReceived) }
 
     func see(_ look: Look) {
         for row in look.bound {
-            bound[row.n] = row.kind
+            bound[row.n] = (row.kind, row.process)
             if let stanza = row.stanza { boundIDs.insert(stanza) }
             lastBound = max(lastBound, row.n)
         }
         for row in look.ended {
             lastEnded = max(lastEnded, row.row)
+            if row.outcome == "early" { fail("\(row.n) was called before its time") }
             if bound[row.n] == nil { fail("\(row.n) ended (\(row.outcome)) and was never bound") }
             if let before = ended.updateValue(row.outcome, forKey: row.n) {
                 fail(
-                    "\(row.n) (\(bound[row.n] ?? "-")) ended twice: \(before), and \(row.outcome) in \(row.process)"
+                    "\(row.n) (\(kind(of: row.n))) ended twice: \(before), and \(row.outcome) in \(row.process)"
                 )
             }
         }
@@ -75,17 +83,39 @@ final class WorldModel {
         if bound.count != ended.count + look.waiting {
             fail("\(bound.count) were bound, \(ended.count) ended, and \(look.waiting) wait")
         }
+        if look.ofLostSessions > 0 {
+            fail("\(look.ofLostSessions) requests and stanzas belong to a session that was lost")
+        }
     }
 
     // MARK: Callers
 
-    /// A caller was told that this is committed.
-    func confirm(_ n: Int) { confirmed.insert(n) }
+    private func kind(of n: Int) -> String { bound[n]?.kind ?? "-" }
 
-    /// Checks that everything confirmed is there.
-    func checkConfirmed() {
-        for n in confirmed.sorted() where bound[n] == nil {
-            return fail("\(n) was confirmed to its caller and is not in the store")
+    /// A caller was told that this is committed.
+    func confirm(_ n: Int, to process: String) {
+        if confirmed.updateValue(process, forKey: n) != nil { fail("\(n) was confirmed to two callers") }
+        checkConfirmed(n, process)
+    }
+
+    private func checkConfirmed(_ n: Int, _ process: String) {
+        guard bound[n]?.process != process else { return }
+        fail("\(n) was confirmed to \(process) and is not in the store")
+    }
+
+    // MARK: Memory
+
+    /// - Parameter isAlive: Whether a process lives.
+    func see(_ sight: WorldApp.Sight, in process: String, isAlive: (String) -> Bool) {
+        switch sight {
+        case .called(let n):
+            calls[n, default: 0] += 1
+            if calls[n] ?? 0 > Self.callLimit { fail("\(n) was called \(Self.callLimit) times") }
+        case .started(let n, let run):
+            if let other = runs.updateValue((run, process), forKey: n), isAlive(other.process) {
+                fail("\(n) runs in \(other.process) and in \(process) at the same time")
+            }
+        case .stopped(let n, let run): if runs[n]?.run == run { runs[n] = nil }
         }
     }
 
@@ -99,7 +129,11 @@ final class WorldModel {
         case .received where row.name == "a" && row.hasH: acknowledge(row.h, row.session)
         case .received where row.name == "resume" && row.hasH: resuming[row.connection] = row.h
         case .resumed:
-            if let h = resuming.removeValue(forKey: row.connection) { acknowledge(h, row.session) }
+            guard let h = resuming.removeValue(forKey: row.connection) else { return }
+            if let session = sessions[row.session], h < session.acknowledged {
+                fail("session \(row.session) was resumed with h=\(h) after \(session.acknowledged)")
+            }
+            acknowledge(h, row.session)
         case .received where row.name == "message" || row.name == "iq":
             if row.type != "result" && row.type != "error", let id = row.id.map({ "\($0)" }) {
                 arrive(id, row.session)
@@ -141,9 +175,9 @@ final class WorldModel {
 
     /// What must hold once everything has come to rest.
     func checkEnd(messages: Int) {
-        checkConfirmed()
+        for (n, process) in confirmed.sorted(by: { $0.key < $1.key }) { checkConfirmed(n, process) }
         for n in bound.keys.sorted() where ended[n] == nil {
-            return fail("\(n) (\(bound[n] ?? "-")) never ended")
+            return fail("\(n) (\(kind(of: n))) never ended")
         }
         for number in 1...max(1, messages) where messages > 0 && !receivedIDs.contains("p-\(number)") {
             return fail("p-\(number) of the peer was never stored")
