@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check schema bench fuzz torture docs format lint clean
+.PHONY: help setup build demo test check schema bench fuzz torture world docs format lint clean
 
 FORMATTED := Package.swift Benchmarks Fuzz Sources Tests Snippets
 TEST_EVENTS := .build/tests.json
@@ -42,6 +42,11 @@ fuzz: ## fuzz every entry of foreign bytes; TARGET=name for one, SECONDS=60 for 
 
 torture: ## the long kill tests and long fuzzing
 	@scripts/torture.sh
+
+world: ## run simulated worlds, with a different seed each time; SECONDS=60, SEED=number
+	@scripts/setup.sh build
+	@swift build -c release --product pushwake-world
+	@.build/release/pushwake-world --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
 docs: ## build the documentation into .build/docs
 	@scripts/setup.sh test

@@ -80,6 +80,7 @@ let package = Package(
         .executable(name: "pushwake", targets: ["pushwake"]),
         // Links libomemo-c, too.
         .executable(name: "pushwake-omemo", targets: ["pushwake-omemo"]),
+        .executable(name: "pushwake-world", targets: ["pushwake-world"]),
     ],
     traits: [
         .trait(
@@ -199,6 +200,12 @@ let package = Package(
                     "--no-export-dynamic",
                 ])
             ]),
+
+        // What `pushwake world` runs. Apart from pushwake, because it takes over the executor of its process.
+        .target(
+            name: "WorldCommands",
+            dependencies: ["Handlers", "PushwakeCommands", "Simulation", "World", "XMPPCore"]),
+        .executableTarget(name: "pushwake-world", dependencies: ["WorldCommands"]),
 
         // What `pushwake omemo` runs. Apart from pushwake, which must build without libomemo-c.
         .executableTarget(name: "pushwake-omemo", dependencies: ["Handlers", "Omemo", "XMPPCore"]),
@@ -401,7 +408,9 @@ if environment["FUZZING"] == nil {
 } else {
     // No program can be linked with another one: of pushwake stays what is fuzzed, with little around it.
     package.products.removeAll { $0.name.hasPrefix("pushwake") }
-    let cut = ["PushwakeCommands", "Simulation", "pushwake", "pushwake-omemo"]
+    let cut = [
+        "PushwakeCommands", "Simulation", "WorldCommands", "pushwake", "pushwake-omemo", "pushwake-world",
+    ]
     package.targets.removeAll { $0.type == .test || cut.contains($0.name) }
     package.targets += [
         .target(

@@ -80,9 +80,9 @@ package struct Arguments {
         try self.init(words, options: page.valueNames, flags: page.flagNames, wordCount: wordCount)
     }
 
-    func has(_ flag: String) -> Bool { flags.contains(flag) }
+    package func has(_ flag: String) -> Bool { flags.contains(flag) }
 
-    func value(_ name: String) -> String? { values[name] }
+    package func value(_ name: String) -> String? { values[name] }
 
     func required(_ name: String) throws(UsageError) -> String {
         guard let value = values[name] else { throw UsageError("\(name) is missing") }
@@ -90,12 +90,14 @@ package struct Arguments {
     }
 
     /// A whole number in a range.
-    func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(UsageError) -> Int {
+    package func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(UsageError)
+        -> Int
+    {
         try number(name, in: range) ?? fallback
     }
 
     /// A whole number in a range; nil when it was not given.
-    func number(_ name: String, in range: ClosedRange<Int>) throws(UsageError) -> Int? {
+    package func number(_ name: String, in range: ClosedRange<Int>) throws(UsageError) -> Int? {
         guard let text = values[name] else { return nil }
         guard let number = Int(text), range.contains(number) else {
             throw UsageError(
@@ -113,7 +115,7 @@ package struct UsageError: Error, CustomStringConvertible {
 }
 
 /// A failure with a sentence for the person at the terminal.
-struct CommandFailure: Error, CustomStringConvertible {
-    let description: String
-    init(_ description: String) { self.description = description }
+package struct CommandFailure: Error, CustomStringConvertible {
+    package let description: String
+    package init(_ description: String) { self.description = description }
 }

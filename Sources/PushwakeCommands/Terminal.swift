@@ -1,14 +1,14 @@
 import Glibc
 import Synchronization
-import XMPPCore
+package import XMPPCore
 
 /// The output to a terminal: errors and progress to standard error, results to standard output.
 ///
 /// Everything is written here, as ``VisibleText``: no other file of the program writes to a terminal.
 package enum Terminal {
-    static func complain(_ text: VisibleText) { writeError("pushwake: \(text)\n") }
+    package static func complain(_ text: VisibleText) { writeError("pushwake: \(text)\n") }
 
-    static func writeError(_ text: VisibleText) { _ = write(text, to: STDERR_FILENO) }
+    package static func writeError(_ text: VisibleText) { _ = write(text, to: STDERR_FILENO) }
 
     /// Asks on a terminal of its own.
     static func ask(_ text: VisibleText, on terminal: Int32) { _ = write(text, to: terminal) }
@@ -17,7 +17,7 @@ package enum Terminal {
     ///
     /// - Returns: False when nobody takes it; ``hasLostOutput`` is then true for ever.
     @discardableResult
-    static func say(_ line: VisibleText) -> Bool {
+    package static func say(_ line: VisibleText) -> Bool {
         if write("\(line)\n", to: STDOUT_FILENO) { return true }
         lostOutput.store(true, ordering: .relaxed)
         return false

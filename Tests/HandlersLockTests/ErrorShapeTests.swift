@@ -34,7 +34,6 @@ import XMPPTransport
         StanzaError(.badRequest, text: "send one child element"),
         StreamError(.policyViolation, text: "send smaller stanzas"),
         thrown { () throws(JIDError) in _ = try JID("a@") },
-        thrown { () throws(ElementPathError) in _ = try ElementPath(String("a//b")) },
         thrown { () throws(ElementValueError) in
             _ = try Element("a", namespace: "n").value(of: "code", as: UInt8.self)
         },

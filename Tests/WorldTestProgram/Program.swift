@@ -1,10 +1,9 @@
-import Handlers
 import HandlersTestKit
 import World
 
 /// A program of three kinds.
 ///
-/// - `WorldTestProgram SEED`: the tasks of three processes, in the order of a seed. The last process is killed after 20 jobs.
+/// - `WorldTestProgram SEED`: the tasks of three processes, in the order of a seed. The last process is killed after 20 choices.
 /// - `WorldTestProgram world FIRST LAST LIVES [fault=NAME] [trace]`: worlds from seeds, until one of them is violated.
 /// - `WorldTestProgram faults [SECONDS] [NAME …]`: the rows of docs/internals/world-faults.md.
 @main enum Program {
@@ -14,6 +13,13 @@ import World
     }
 
     nonisolated(unsafe) private static var log: [String] = []
+    /// Who waits to be called by the program, with the process.
+    nonisolated(unsafe) private static var callers:
+        [(SimulatedDisk.Process?, CheckedContinuation<Void, Never>)] = []
+
+    private static func wait() async {
+        await withCheckedContinuation { callers.append((WorldTasks.shared.current, $0)) }
+    }
 
     private static func work(_ name: String) async {
         let ledger = Ledger()
@@ -21,6 +27,7 @@ import World
             for number in 0..<4 {
                 group.addTask {
                     await ledger.add("begin \(number)")
+                    await wait()
                     await ledger.add("end \(number)")
                     log.append("\(name)\(number)")
                 }
@@ -29,57 +36,12 @@ import World
         log.append("\(name) \(await ledger.lines.count)")
     }
 
-    private static func world() {
-        let numbers = CommandLine.arguments.dropFirst(2).compactMap { UInt64($0) }
-        let wantsTrace = CommandLine.arguments.last == "trace"
-        if let name = CommandLine.arguments.first(where: { $0.hasPrefix("fault=") }) {
-            guard let fault = BuiltInFault(rawValue: String(name.dropFirst("fault=".count))) else {
-                return print("there is no \(name)")
-            }
-            BuiltInFault.choose(fault)
-        }
-        for seed in numbers[0]...numbers[1] {
-            let world = SimulatedWorld(seed: seed, trace: wantsTrace)
-            world.run(lives: Int(numbers[2]))
-            for line in world.trace { print(line) }
-            print(
-                "seed \(seed): \(world.events) events, \(world.lives) lives, \(world.powerLosses) losses of power, \(world.leaks) leaks, \(world.summary), digest \(String(world.digest, radix: 16)) \(world.violation ?? "ok")"
-            )
-            if world.violation != nil { return }
-        }
-    }
-
-    /// The lives of each world in the search for a fault.
-    private static let livesEach = 40
-
-    /// Prints a row for each fault: the first seed that shows it, and the lives until then.
-    private static func faults() {
-        let rest = CommandLine.arguments.dropFirst(2)
-        let limit = Duration.seconds(rest.first.flatMap(Int.init) ?? 60)
-        let names = rest.filter { Int($0) == nil }
-        for fault in BuiltInFault.allCases where names.isEmpty || names.contains(fault.rawValue) {
-            BuiltInFault.choose(fault)
-            print("| `\(fault.rawValue)` | \(fault.summary) | \(find(within: limit)) |")
-        }
-        BuiltInFault.choose(nil)
-    }
-
-    private static func find(within limit: Duration) -> String {
-        let start = ContinuousClock.now
-        var lives = 0
-        for seed in UInt64(1)... {
-            let world = SimulatedWorld(seed: seed)
-            world.run(lives: livesEach)
-            lives += world.lives
-            if let violation = world.violation { return "\(violation) | \(seed) | \(lives)" }
-            if ContinuousClock.now - start > limit { break }
-        }
-        return "not found | | \(lives)"
-    }
-
     static func main() {
-        if CommandLine.arguments.dropFirst().first == "faults" { return faults() }
-        if CommandLine.arguments.dropFirst().first == "world" { return world() }
+        switch CommandLine.arguments.dropFirst().first {
+        case "world": return Worlds.run()
+        case "faults": return Worlds.findFaults()
+        default: break
+        }
         let seed = CommandLine.arguments.dropFirst().first.flatMap(UInt64.init) ?? 0
         var random = SeededGenerator(seed: seed)
         let tasks = WorldTasks.shared
@@ -92,8 +54,17 @@ import World
         }
         tasks.current = nil
         var count = 0
-        while let job = tasks.ready.randomElement(using: &random) {
-            tasks.run(job)
+        while true {
+            if let job = tasks.ready.randomElement(using: &random) {
+                tasks.run(job)
+            } else if let index = callers.indices.randomElement(using: &random) {
+                let (process, continuation) = callers.remove(at: index)
+                tasks.current = process
+                continuation.resume()
+                tasks.current = nil
+            } else {
+                break
+            }
             count += 1
             if count == 20 { disk.kill(processes[2]) }
         }

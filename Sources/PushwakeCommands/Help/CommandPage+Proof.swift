@@ -116,6 +116,36 @@ extension CommandPage {
                 ("pushwake storm --messages 10000 --room-messages 5000 --kills 3", "A smaller one.")
             ]),
         CommandPage(
+            name: "world", group: .proof,
+            summary: "run the shipped code in simulated worlds, whose every event follows from a seed",
+            description: [
+                "A world has a disk, a network, a clock, a server, a peer and processes, all in one thread. Processes are killed and frozen between any two events and inside of calls, the disk fails and loses its power, connections break, and a model that shares no code with the library looks at everything after each event. The same seed gives the same digest on every machine.",
+                "When something is wrong, the run is repeated with ever fewer incidents, and the command that repeats the shortest one is printed. Runs pushwake-world, which stands beside this program.",
+            ],
+            options: [
+                Option("--seed", "N", "The seed of the first world; 0 or more (default: random, printed)."),
+                Option(
+                    "--worlds", "N",
+                    "How many worlds, each with the next seed, 1 to 1000000000 (default 1, with --seconds any number)."
+                ),
+                Option("--seconds", "S", "Begin no world after so many seconds, 1 to 10000000."),
+                Option(
+                    "--lives", "N",
+                    "How many processes are started in each world before its faults stop, 1 to 100000 (default 20)."
+                ),
+                Option(
+                    "--incidents", "LIST",
+                    "Only these incidents happen, as 3,17-19 or none; a failure prints the list to use."),
+                Option("--trace", "Print a line for each event: its number, the microsecond, what happened."),
+                Option(
+                    "--report", "FILE",
+                    "Write a page with the timeline of the last world, which needs no network.", .file),
+            ],
+            examples: [
+                ("pushwake world --seed 7 --trace", "One world, event by event."),
+                ("pushwake world --seconds 60", "As many worlds as a minute has room for."),
+            ]),
+        CommandPage(
             name: "main", group: .proof, summary: "the main program of the simulation: connect, send, listen",
             description: [
                 "Lines on standard input steer it: 'background' closes the connection and keeps the session, 'foreground' takes the stream again, from a worker if need be; 'settle' ends the sending and waits until nothing is pending, 'go on' sends again; 'freeze' stops the process in the middle of a transaction; 'tell' is answered with 'here' when the stream is here; 'ask N' sends N requests that the peer answers when it is told to; 'quit' ends the process, as the end of the input does."

@@ -62,10 +62,21 @@ package struct RunReport: Encodable {
         title: VisibleText, verdict: String, isGood: Bool, summary: VisibleText, lives: [Chronicle.Life],
         marks: [Chronicle.Mark], record: FlightRecorder.Record
     ) {
+        self.init(
+            title: title, verdict: verdict, isGood: isGood, summary: summary, lives: lives,
+            marks: (marks + record.sessions).sorted { $0.at < $1.at }, flights: record.flights,
+            owners: Self.owners(record.epochs, lives))
+    }
+
+    /// - Parameters:
+    ///   - marks: In the order of their times.
+    ///   - owners: The place in `lives` of who is named by each number in `flights`.
+    package init(
+        title: VisibleText, verdict: String, isGood: Bool, summary: VisibleText, lives: [Chronicle.Life],
+        marks: [Chronicle.Mark], flights: [FlightRecorder.Flight], owners: [Int64: Int]
+    ) {
         (self.title, self.verdict, self.isGood) = (title.description, verdict, isGood)
         self.summary = summary.description
-        let marks = (marks + record.sessions).sorted { $0.at < $1.at }
-        let flights = record.flights
         let times =
             lives.flatMap { [$0.start, $0.end ?? $0.start] } + marks.map(\.at)
             + flights.flatMap { [$0.bound, $0.ended ?? $0.bound] }
@@ -84,7 +95,6 @@ package struct RunReport: Encodable {
         let known = Set(flights.map(\.name)).sorted()
         names = known.map { VisibleText($0).description }
         let places = Dictionary(uniqueKeysWithValues: known.enumerated().map { ($0.element, $0.offset) })
-        let owners = Self.owners(record.epochs, lives)
         handlers = flights.map { flight in
             Bar(
                 flight: flight, name: places[flight.name] ?? 0, boundBy: owners[flight.boundBy],

@@ -212,7 +212,7 @@ function cross(left, top) {
 function drawMark(mark, top) {
   const place = x(mark.at);
   if (place < LABEL || place > view.width) return;
-  const isBad = !['push', 'bound', 'resumed', 'thawed'].includes(mark.kind);
+  const isBad = !['push', 'message', 'bound', 'resumed', 'thawed'].includes(mark.kind);
   context.fillStyle = isBad ? colors.kill : mark.kind === 'push' ? colors.focus : colors.faint;
   context.beginPath();
   const middle = top + LANE / 2 - 2, size = mark === hovered ? 7 : 5;

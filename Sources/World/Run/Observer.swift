@@ -89,10 +89,10 @@ final class Observer {
             defer { _ = rows("COMMIT", 0) { _ in } }
             let isRead =
                 rows("SELECT n, kind, stanza, process FROM world_bound WHERE n > ?1 ORDER BY n", marks.bound)
-            {
-                row in
+            { row in
                 let stanza = sqlite3_column_type(row, 2) == SQLITE_NULL ? nil : self.text(row, 2)
-                look.bound.append((Int(sqlite3_column_int64(row, 0)), text(row, 1), stanza, text(row, 3)))
+                look.bound.append(
+                    (Int(sqlite3_column_int64(row, 0)), text(row, 1), stanza, text(row, 3)))
             }
                 && rows(
                     "SELECT row, n, outcome, process FROM world_ended WHERE row > ?1 ORDER BY row",
@@ -121,6 +121,8 @@ final class Observer {
                     SELECT (SELECT count(*) FROM request WHERE session < session.number)
                         + (SELECT count(*) FROM outbox WHERE session < session.number) FROM session
                     """, 0, { look.ofLostSessions = Int(sqlite3_column_int64($0, 0)) })
+                && rows("SELECT epoch FROM ownership", 0, { look.epoch = Int(sqlite3_column_int64($0, 0)) })
+                && rows("SELECT copies FROM place", 0, { look.copies = Int(sqlite3_column_int64($0, 0)) })
             guard isRead else { return nil }
             version = current
             return look

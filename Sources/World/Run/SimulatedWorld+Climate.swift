@@ -20,7 +20,7 @@ extension SimulatedWorld {
             kills = Int.random(in: 100...400, using: &random)
             freezes = rate(150...800)
             workers = rate(60...300)
-            powerLosses = rate(300...1500)
+            powerLosses = rate(100...800)
             resets = rate(100...1000)
             blocks = rate(200...1000)
             outages = rate(300...1500)
@@ -37,24 +37,24 @@ extension SimulatedWorld {
 
     func called(_ call: SimulatedDisk.Call) -> SimulatedDisk.Fault? {
         guard !isCalm, let process = running else { return nil }
-        if chance(climate.killsInCall) {
-            note("killed \(process.name) in \(call.kind.rawValue)")
+        if strikes(climate.killsInCall) {
+            mark(.kill, "\(process.name) in \(call.kind.rawValue)")
             kill(process)
             return nil
         }
-        if nesting < 2, chance(climate.freezesInCall) { freezeInside(process) }
-        guard call.kind != .lookup, chance(climate.diskErrors) else { return nil }
-        let fault = SimulatedDisk.Fault.allCases.randomElement(using: &random) ?? .ioError
-        note("\(fault.rawValue) in \(call.kind.rawValue) of \(process.name)")
+        if nesting < 2, strikes(climate.freezesInCall) { freezeInside(process) }
+        guard call.kind != .lookup, strikes(climate.diskErrors) else { return nil }
+        let fault = SimulatedDisk.Fault.allCases.randomElement(using: &incidents.details) ?? .ioError
+        mark(.disk, "\(fault.rawValue) in \(call.kind.rawValue) of \(process.name)")
         return fault
     }
 
     func sent(_ process: SimulatedDisk.Process) {
         guard !isCalm, let owner = processes.first(where: { $0.disk === process }) else { return }
-        if chance(climate.killsInCall / 10) {
-            note("killed \(owner.name) after sending")
+        if strikes(climate.killsInCall / 10) {
+            mark(.kill, "\(owner.name) after sending")
             kill(owner)
-        } else if nesting < 2, chance(climate.freezesInCall / 10) {
+        } else if nesting < 2, strikes(climate.freezesInCall / 10) {
             freezeInside(owner)
         }
     }
@@ -66,14 +66,15 @@ extension SimulatedWorld {
 
     /// The process stands still inside of a call, and the others go on.
     func freezeInside(_ process: SimulatedProcess) {
-        let until = clock.now + Int64.random(in: 1...20_000, using: &random) * 1_000_000
-        note("frozen \(process.name) in a call")
-        let before = (disk.current, tasks.current, WorldApp.process)
+        let until = clock.now + Int64.random(in: 1...20_000, using: &incidents.details) * 1_000_000
+        mark(.freeze, "\(process.name) in a call")
+        if wantsTrace { timeline.froze(process.name, from: clock.now, to: until) }
+        let before = (disk.current, tasks.current)
         process.disk.isFrozen = true
         nesting += 1
         while clock.now < until, !process.disk.isDead, violation == nil, step(until: until) {}
         nesting -= 1
-        (disk.current, tasks.current, WorldApp.process) = before
+        (disk.current, tasks.current) = before
         process.disk.isFrozen = false
         if !process.disk.isDead { note("thawed \(process.name)") }
     }
@@ -81,55 +82,67 @@ extension SimulatedWorld {
     // MARK: Faults between events
 
     func disturb() {
-        if chance(climate.messages) { server.sendMessage() }
-        if chance(climate.powerLosses), nesting == 0 { return losePower() }
-        if chance(climate.kills), let process = processes.randomElement(using: &random) {
-            note("killed \(process.name)")
+        if strikes(climate.messages) {
+            mark(.message, "of the peer")
+            server.sendMessage()
+        }
+        if strikes(climate.powerLosses), nesting == 0 { return losePower() }
+        if strikes(climate.kills), let process = processes.randomElement(using: &incidents.details) {
+            mark(.kill, process.name)
             kill(process)
         }
-        if chance(climate.freezes), let process = processes.randomElement(using: &random),
+        if strikes(climate.freezes), let process = processes.randomElement(using: &incidents.details),
             !process.disk.isFrozen, process.depth == 0
         {
-            note("frozen \(process.name)")
+            mark(.freeze, process.name)
             process.disk.isFrozen = true
-            process.thawsAt = clock.now + Int64.random(in: 1...30_000, using: &random) * 1_000_000
+            let until = clock.now + Int64.random(in: 1...30_000, using: &incidents.details) * 1_000_000
+            process.thawsAt = until
+            if wantsTrace { timeline.froze(process.name, from: clock.now, to: until) }
         }
-        if chance(climate.workers), processes.count(where: { $0.role == .worker }) < 2 { start(.worker) }
+        if strikes(climate.workers), processes.count(where: { $0.role == .worker }) < 2 {
+            mark(.push, "wakes a worker")
+            start(.worker)
+        }
         disturbNetwork()
     }
 
     func disturbNetwork() {
-        if chance(climate.resets), let link = network.open.randomElement(using: &random) {
+        if strikes(climate.resets), let link = network.open.randomElement(using: &incidents.details) {
+            mark(.reset, "link \(link)")
             network.reset(link)
         }
-        if chance(climate.blocks), let link = network.open.randomElement(using: &random) {
-            if Bool.random(using: &random) {
+        if strikes(climate.blocks), let link = network.open.randomElement(using: &incidents.details) {
+            if Bool.random(using: &incidents.details) {
+                mark(.halfOpen, "link \(link)")
                 network.forget(link)
             } else {
+                mark(.block, "link \(link)")
                 network.block(
-                    link, until: clock.now + Int64.random(in: 1...60_000, using: &random) * 1_000_000)
+                    link,
+                    until: clock.now + Int64.random(in: 1...60_000, using: &incidents.details) * 1_000_000)
             }
         }
-        if chance(climate.outages), outageUntil == nil {
-            note("outage")
-            outageUntil = clock.now + Int64.random(in: 1...60_000, using: &random) * 1_000_000
-            if Bool.random(using: &random) {
+        if strikes(climate.outages), outageUntil == nil {
+            mark(.outage, "no connection can be opened")
+            outageUntil = clock.now + Int64.random(in: 1...60_000, using: &incidents.details) * 1_000_000
+            if Bool.random(using: &incidents.details) {
                 network.weather.refuses = true
             } else {
                 network.weather.isSilent = true
             }
         }
-        if chance(climate.expiries) {
-            note("sessions expire")
+        if strikes(climate.expiries) {
+            mark(.expiry, "the server forgets its sessions")
             server.expireSessions()
         }
-        if chance(climate.restarts) {
-            note("server restarts")
+        if strikes(climate.restarts) {
+            mark(.restart, "of the server")
             server.restart()
         }
-        if chance(climate.clockJumps) {
-            clock.wallOffset = Int64.random(in: -100_000...100_000, using: &random) * 1_000_000
-            note("clock jumps")
+        if strikes(climate.clockJumps) {
+            clock.wallOffset = Int64.random(in: -100_000...100_000, using: &incidents.details) * 1_000_000
+            mark(.clockJump, "of the machine")
         }
     }
 }

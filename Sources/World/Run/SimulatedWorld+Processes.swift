@@ -14,6 +14,7 @@ extension SimulatedWorld {
                 events: { [network] in network.events(at: $0) },
                 wait: { [unowned self] loop in finish(loop) }))
         note("started \(process.name)")
+        if wantsTrace { timeline.began(process.name, role, at: clock.now) }
         processes.append(process)
         run(process) {
             nonisolated(unsafe) let process = process
@@ -23,6 +24,9 @@ extension SimulatedWorld {
                     process.ending = "done"
                 } catch {
                     process.ending = "\(error)"
+                    if (error as? HandlerError)?.code == .sql {
+                        model.fail("\(process.name) ended: \(error)")
+                    }
                 }
             }
         }
@@ -59,7 +63,7 @@ extension SimulatedWorld {
         configuration.network = network.network(of: process.disk) { [clock] in clock.now + own.disk.ghostTime
         }
         configuration.ownerPlaces = places.places(of: process.disk)
-        configuration.bindsInline = seed % 2 == 0
+        configuration.bindsInline = recipe.seed % 2 == 0
         let account = try Account(configuration, store: store)
         process.account = account
         try await account.listen(as: "world", WorldApp.Received().durable)
@@ -139,8 +143,10 @@ extension SimulatedWorld {
 
     // MARK: The end of a process
 
-    func kill(_ process: SimulatedProcess) {
+    /// - Parameter fate: Why it ends, for the timeline.
+    func kill(_ process: SimulatedProcess, _ fate: String = "killed") {
         guard !process.disk.isDead else { return }
+        if wantsTrace { timeline.ended(process.name, fate, at: clock.now) }
         disk.kill(process.disk)
         machine.kill(process.disk)
         places.processDied(process.disk)
@@ -209,7 +215,7 @@ extension SimulatedWorld {
     }
 
     func losePower() {
-        note("power lost")
+        mark(.powerLoss, "power lost")
         powerLosses += 1
         observer.close()
         for process in processes { kill(process) }

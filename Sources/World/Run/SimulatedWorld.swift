@@ -21,8 +21,10 @@ import XMPPTransport
 package final class SimulatedWorld: @unchecked Sendable {
     static let path = "/app.db"
 
-    package let seed: UInt64
+    package let recipe: WorldRecipe
+    /// Orders what happens.
     var random: SeededGenerator
+    var incidents: Incidents
     private(set) var climate: Climate
     let disk: SimulatedDisk
     let files: SQLiteFileSystem
@@ -61,16 +63,23 @@ package final class SimulatedWorld: @unchecked Sendable {
     package var leaks = 0
     /// The digest of all events.
     package private(set) var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+    /// The number of the last incident.
+    package var lastIncident: Int { incidents.last }
     /// The lines of the events, if wanted.
     package var trace: [String] = []
+    /// The lives of processes and handlers, if wanted.
+    package var timeline = WorldTimeline()
     /// What is wrong; nil while everything is right.
     package var violation: String? { model.violation }
     package var summary: String { model.summary }
+    /// The number of handlers that ended.
+    package var endedHandlers: Int { model.endedCount }
 
-    package init(seed: UInt64, trace: Bool = false) {
-        self.seed = seed
+    /// - Parameter trace: Whether to keep a line for each event, and the lives of processes and handlers.
+    package init(_ recipe: WorldRecipe, trace: Bool = false) {
+        self.recipe = recipe
         wantsTrace = trace
-        var random = SeededGenerator(seed: seed)
+        var random = SeededGenerator(seed: recipe.seed)
         climate = Climate(using: &random)
         let clock = Clock()
         self.clock = clock
@@ -91,6 +100,7 @@ package final class SimulatedWorld: @unchecked Sendable {
             ? .prompt : .delayed(.milliseconds(Int64.random(in: 1...2000, using: &random)))
         server = WorldServer(seed: random.next(), network: network, behavior: behavior)
         observer = Observer(files)
+        incidents = Incidents(seed: random.next(), chosen: recipe.incidents)
         self.random = random
         connectParts()
     }
@@ -125,6 +135,9 @@ package final class SimulatedWorld: @unchecked Sendable {
                 processes.contains { $0.name == name && !$0.disk.isDead }
             }
         }
+        WorldApp.sleep = { [unowned self] duration in
+            if let running { try await sleep(duration, in: running) }
+        }
         disk.onCall = { [unowned self] call in called(call) }
         network.onSend = { [unowned self] process in sent(process) }
     }
@@ -145,20 +158,25 @@ package final class SimulatedWorld: @unchecked Sendable {
         if wantsTrace { trace.append("\(events) \(clock.now / 1000) \(text)") }
     }
 
-    func chance(_ oneIn: Int) -> Bool {
-        oneIn > 0 && Int.random(in: 0..<oneIn, using: &random) == 0
+    /// Records an incident, also for the timeline.
+    func mark(_ kind: WorldTimeline.Kind, _ text: @autoclosure () -> String) {
+        let text = "\(kind.rawValue) \(incidents.last): \(text())"
+        note(text)
+        if wantsTrace { timeline.marks.append((clock.now, kind, text)) }
     }
+
+    func strikes(_ oneIn: Int) -> Bool { incidents.strikes(oneIn) }
 
     // MARK: Running the code of a process
 
     /// Runs code of a process. What it does after its death has no effect.
     func run(_ process: SimulatedProcess, _ body: () -> Void) {
-        let before = (disk.current, tasks.current, WorldApp.process)
-        (disk.current, tasks.current, WorldApp.process) = (process.disk, process.disk, process.name)
+        let before = (disk.current, tasks.current)
+        (disk.current, tasks.current) = (process.disk, process.disk)
         process.depth += 1
         body()
         process.depth -= 1
-        (disk.current, tasks.current, WorldApp.process) = before
+        (disk.current, tasks.current) = before
         if process.isDying && process.depth == 0 { putAway(process) }
     }
 
@@ -181,7 +199,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         if !isCalm { disturb() }
         for process in processes where process.ending != nil && process.depth == 0 {
             note("ended \(process.name): \(process.ending ?? "")")
-            kill(process)
+            kill(process, "ended: \(process.ending ?? "")")
         }
         if let until = outageUntil, until <= clock.now {
             outageUntil = nil
@@ -269,15 +287,14 @@ package final class SimulatedWorld: @unchecked Sendable {
     func look() {
         guard let look = observer.look(after: model.marks) else { return }
         model.see(look)
+        if wantsTrace { timeline.see(look, at: clock.now) }
     }
 
     // MARK: A run
 
-    /// Runs until so many processes have been started, then without faults until everything has ended.
-    ///
-    /// - Parameter lives: The number of processes.
-    package func run(lives wanted: Int) {
-        while lives < wanted, violation == nil, step(until: .max) {}
+    /// Runs until the processes of the recipe have been started, then without faults until everything has ended.
+    package func run() {
+        while lives < recipe.lives, violation == nil, step(until: .max) {}
         if violation == nil { settle() }
         isCalm = true
         for process in processes { kill(process) }
@@ -293,13 +310,25 @@ package final class SimulatedWorld: @unchecked Sendable {
         isCalm = true
         network.weather = .init()
         outageUntil = nil
-        // Only its keep-alive shows a process that a connection is gone.
-        for link in network.open { chance(2) ? network.forget(link) : network.reset(link) }
-        server.sendMessage()
+        for link in network.open { network.reset(link) }
         for process in processes {
             process.thawsAt = nil
             process.disk.isFrozen = false
         }
+        comeToRest()
+        if violation == nil, recipe.seed % 4 == 0 {
+            // Only its keep-alive shows a process that the connection is gone.
+            for link in network.open { network.forget(link) }
+            server.sendMessage()
+            comeToRest()
+        }
+        model.checkEnd(messages: server.lastMessage)
+        if let sentences = observer.integrity(), sentences != ["ok"] {
+            model.fail("the database is damaged: \(sentences)")
+        }
+    }
+
+    func comeToRest() {
         let (lastEvent, lastTime) = (
             events + Self.settleLimits.events, clock.now + Self.settleLimits.seconds * 1_000_000_000
         )
@@ -308,10 +337,6 @@ package final class SimulatedWorld: @unchecked Sendable {
                 model.checkEnd(messages: server.lastMessage)
                 return model.fail("the store did not come to rest: \(rest)")
             }
-        }
-        model.checkEnd(messages: server.lastMessage)
-        if let sentences = observer.integrity(), sentences != ["ok"] {
-            model.fail("the database is damaged: \(sentences)")
         }
     }
 

@@ -20,7 +20,7 @@ enum WorldApp {
         ])
 
     /// The process whose code runs.
-    nonisolated(unsafe) static var process = ""
+    static var process: String { WorldTasks.shared.current?.name ?? "" }
 
     /// What happens in memory, whatever becomes of the transaction.
     enum Sight {
@@ -32,6 +32,8 @@ enum WorldApp {
 
     /// Reports to the model.
     nonisolated(unsafe) static var report: (Sight) -> Void = { _ in }
+    /// Lets time pass for the process whose code runs.
+    nonisolated(unsafe) static var sleep: (Duration) async throws -> Void = { _ in }
     nonisolated(unsafe) private static var lastRun = 0
 
     static var registry: HandlerRegistry {
@@ -187,8 +189,8 @@ enum WorldApp {
             let run = WorldApp.nextRun()
             WorldApp.report(.started(n: n, run: run))
             defer { WorldApp.report(.stopped(n: n, run: run)) }
-            await withTaskCancellationHandler {
-                await WorldApp.pause()
+            try await withTaskCancellationHandler {
+                n % 3 == 0 ? try await WorldApp.sleep(.seconds(2)) : await WorldApp.pause()
             } onCancel: {
                 WorldApp.report(.stopped(n: n, run: run))
             }

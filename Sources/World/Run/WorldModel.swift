@@ -17,8 +17,11 @@ final class WorldModel {
     /// The messages of the peer that were stored, in order.
     private(set) var received: [String] = []
     private var receivedIDs: Set<String> = []
-    /// What callers were told to be committed.
+    /// What callers were told to be committed, and their processes.
     private var confirmed: [Int: String] = [:]
+    private var epoch = 0
+    /// The process that stored what came on the stream since the last takeover.
+    private var owner: String?
     /// How often each timer was called, whatever became of that.
     private var calls: [Int: Int] = [:]
     /// The async handlers that run: the number of the run and its process.
@@ -53,6 +56,10 @@ final class WorldModel {
         var waiting = 0
         /// The requests and stanzas of sessions before the last one.
         var ofLostSessions = 0
+        /// How often the stream was taken over.
+        var epoch = 0
+        /// How often the store found that it is older than what was sent.
+        var copies = 0
     }
 
     var marks: (bound: Int, ended: Int, received: Int) { (lastBound, lastEnded, lastReceived) }
@@ -63,6 +70,12 @@ final class WorldModel {
             if let stanza = row.stanza { boundIDs.insert(stanza) }
             lastBound = max(lastBound, row.n)
         }
+        let isSameOwner = look.epoch == epoch
+        if !isSameOwner { (epoch, owner) = (look.epoch, nil) }
+        for row in look.ended where isSameOwner && Self.endsOnStream(kind(of: row.n)) {
+            checkOwner(row.process, "\(row.n) (\(kind(of: row.n)))")
+        }
+        for row in look.received where isSameOwner { checkOwner(row.process, row.stanza) }
         for row in look.ended {
             lastEnded = max(lastEnded, row.row)
             if row.outcome == "early" { fail("\(row.n) was called before its time") }
@@ -83,9 +96,20 @@ final class WorldModel {
         if bound.count != ended.count + look.waiting {
             fail("\(bound.count) were bound, \(ended.count) ended, and \(look.waiting) wait")
         }
+        if look.copies > 0 { fail("the store is older than what was sent from it") }
         if look.ofLostSessions > 0 {
             fail("\(look.ofLostSessions) requests and stanzas belong to a session that was lost")
         }
+    }
+
+    /// Whether only the owner of the stream ends such a handler.
+    private static func endsOnStream(_ kind: String) -> Bool { kind == "question" || kind == "message" }
+
+    private func checkOwner(_ process: String, _ what: String) {
+        if let owner, owner != process {
+            fail("\(process) stored \(what) on the stream that \(owner) has taken over")
+        }
+        owner = process
     }
 
     // MARK: Callers
@@ -186,6 +210,8 @@ final class WorldModel {
             return fail("\(id) never reached the server")
         }
     }
+
+    var endedCount: Int { ended.count }
 
     /// The counts, for the report.
     var summary: String {

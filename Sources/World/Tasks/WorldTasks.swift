@@ -27,6 +27,12 @@ package final class WorldTasks: @unchecked Sendable {
     package static let shared = WorldTasks()
 
     private var jobs: [Job] = []
+    /// A job that runs, with what became ready in it.
+    private struct Frame {
+        let process: SimulatedDisk.Process?
+        var jobs: [Job] = []
+    }
+    private var frames: [Frame] = []
     private var lastNumber = 0
     private let executor = Executor()
     /// The process whose code runs now.
@@ -38,7 +44,12 @@ package final class WorldTasks: @unchecked Sendable {
 
     private func add(_ job: UnownedJob) {
         lastNumber += 1
-        jobs.append(Job(job: job, process: current, number: lastNumber))
+        let job = Job(job: job, process: current, number: lastNumber)
+        if current != nil, let index = frames.lastIndex(where: { $0.process === current }) {
+            frames[index].jobs.append(job)
+        } else {
+            jobs.append(job)
+        }
     }
 
     /// The jobs that can run, oldest first. Those of dead processes never do.
@@ -50,14 +61,24 @@ package final class WorldTasks: @unchecked Sendable {
     /// The oldest job of a process, which may be dead.
     func job(of process: SimulatedDisk.Process) -> Job? { jobs.first { $0.process === process } }
 
-    /// Runs a job as its process.
+    /// Runs a job as its process, and whatever becomes ready in it, the newest first.
+    ///
+    /// How many jobs a task consists of depends on the optimizer, which leaves out some of its suspensions. With the newest first,
+    /// a task that was suspended for nothing goes on at once, as if it had not been; so all builds run a process in the same order.
     package func run(_ job: Job) {
         guard let index = jobs.firstIndex(where: { $0.number == job.number }) else { return }
         jobs.remove(at: index)
         let outer = current
         current = job.process
         defer { current = outer }
-        job.job.runSynchronously(on: executor.asUnownedSerialExecutor())
+        let wasDead = job.process?.isDead
+        frames.append(Frame(process: job.process))
+        var next: Job? = job
+        while let job = next {
+            job.job.runSynchronously(on: executor.asUnownedSerialExecutor())
+            next = job.process?.isDead == wasDead ? frames[frames.count - 1].jobs.popLast() : nil
+        }
+        jobs += frames.removeLast().jobs
     }
 
     /// The executor that the runtime sees where a job asks for its own.

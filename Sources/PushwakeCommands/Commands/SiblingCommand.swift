@@ -1,0 +1,34 @@
+import FoundationEssentials
+import Glibc
+
+/// `pushwake omemo` and `pushwake world`: run a program that stands beside this one.
+struct SiblingCommand {
+    let program: String
+    /// Why it is a program of its own.
+    let reason: String
+    let words: [String]
+
+    /// That one links libomemo-c, which is under the GPL; this one must not.
+    static func omemo(_ words: [String]) -> SiblingCommand {
+        SiblingCommand(
+            program: "pushwake-omemo", reason: "it links libomemo-c, which is under the GPL", words: words)
+    }
+
+    static func world(_ words: [String]) -> SiblingCommand {
+        SiblingCommand(
+            program: "pushwake-world", reason: "it takes all tasks of its process from Swift's executor",
+            words: words)
+    }
+
+    /// - Throws: ``CommandFailure`` when there is no such program; otherwise it does not return.
+    func run() throws -> Int32 {
+        let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
+        let folder = own.split(separator: "/", omittingEmptySubsequences: false).dropLast()
+        let path = folder.joined(separator: "/") + "/" + program
+        var arguments = ([path] + words).map { strdup($0) } + [nil]
+        execv(path, &arguments)
+        throw CommandFailure(
+            "this is a program of its own, because \(reason): build it with 'swift build --product \(program)' and put it beside this one, at \(path) (\(String(cString: strerror(errno))))"
+        )
+    }
+}

@@ -1,0 +1,158 @@
+import FoundationEssentials
+import Glibc
+import PushwakeCommands
+import World
+import XMPPCore
+
+/// `pushwake world`: runs simulated worlds until something is wrong in one, or enough of them have been run.
+package struct WorldCommand {
+    private let first: WorldRecipe
+    /// The number of worlds; nil until the time is over.
+    private let worlds: Int?
+    private let time: Duration?
+    private let wantsTrace: Bool
+    private let report: String?
+
+    /// Runs the command of this process, and exits.
+    package static func main() -> Never {
+        // The order of sets and dictionaries has to follow from the seed too, and only a new process can have that.
+        if getenv("SWIFT_DETERMINISTIC_HASHING") == nil {
+            setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
+            execv("/proc/self/exe", CommandLine.unsafeArgv)
+        }
+        do {
+            exit(try WorldCommand(Array(CommandLine.arguments.dropFirst())).run() ? 0 : 1)
+        } catch let error as UsageError {
+            Terminal.complain("\(error); see 'pushwake help world'")
+            exit(64)
+        } catch {
+            Terminal.complain("\(error)")
+            exit(1)
+        }
+    }
+
+    package init(_ words: [String]) throws {
+        let arguments = try Arguments(words, of: "world")
+        let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999_999))
+        let lives = try arguments.number("--lives", in: 1...100_000, default: 20)
+        first = WorldRecipe(
+            seed: UInt64(seed), lives: lives, incidents: try arguments.value("--incidents").map(Self.numbers))
+        let seconds = try arguments.number("--seconds", in: 1...10_000_000)
+        time = seconds.map { .seconds($0) }
+        worlds = try arguments.number("--worlds", in: 1...1_000_000_000) ?? (time == nil ? 1 : nil)
+        wantsTrace = arguments.has("--trace")
+        report = arguments.value("--report")
+    }
+
+    /// Parses a list such as `3,17-19`.
+    static func numbers(_ text: String) throws(UsageError) -> Set<Int> {
+        var numbers: Set<Int> = []
+        if text == "none" { return numbers }
+        for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+            let ends = part.split(separator: "-", omittingEmptySubsequences: false).map { Int($0) }
+            guard let first = ends.first ?? nil, let last = ends.last ?? nil, ends.count <= 2,
+                1...last ~= first, last < 10_000_000
+            else {
+                throw UsageError(
+                    "--incidents must be 'none' or numbers and ranges of them such as 3,17-19, not '\(text)'")
+            }
+            numbers.formUnion(first...last)
+        }
+        return numbers
+    }
+
+    /// The shortest list for ``numbers(_:)``.
+    static func list(_ numbers: Set<Int>) -> String {
+        var ranges: [ClosedRange<Int>] = []
+        for number in numbers.sorted() {
+            if let range = ranges.last, range.upperBound == number - 1 {
+                ranges[ranges.count - 1] = range.lowerBound...number
+            } else {
+                ranges.append(number...number)
+            }
+        }
+        let parts = ranges.map { $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)" }
+        return parts.isEmpty ? "none" : parts.joined(separator: ",")
+    }
+
+    /// The command that makes a run again.
+    static func command(_ recipe: WorldRecipe) -> String {
+        let incidents = recipe.incidents.map { " --incidents \(list($0))" } ?? ""
+        return "pushwake world --seed \(recipe.seed) --lives \(recipe.lives)\(incidents)"
+    }
+
+    // MARK: Running
+
+    /// - Returns: Whether nothing was wrong.
+    package func run() throws -> Bool {
+        let start = ContinuousClock.now
+        var totals = WorldTotals()
+        var recipe = first
+        var lastWorld = run(recipe)
+        totals.add(lastWorld)
+        while lastWorld.violation == nil, worlds.map({ totals.worlds < $0 }) ?? true,
+            time.map({ ContinuousClock.now - start < $0 }) ?? true
+        {
+            recipe.seed += 1
+            lastWorld = run(recipe)
+            totals.add(lastWorld)
+        }
+        Terminal.say("\(totals.summary(first, ContinuousClock.now - start))")
+        guard lastWorld.violation != nil else {
+            try write(lastWorld)
+            return true
+        }
+        Terminal.say(
+            "seed \(recipe.seed), event \(lastWorld.events): \(VisibleText(lastWorld.violation ?? ""))")
+        try tell(shortened(lastWorld))
+        return false
+    }
+
+    private func run(_ recipe: WorldRecipe) -> SimulatedWorld {
+        let world = SimulatedWorld(recipe, trace: wantsTrace || report != nil)
+        world.run()
+        if wantsTrace, worlds != 1 || time != nil { Terminal.say("seed \(recipe.seed)") }
+        if wantsTrace { for line in world.trace { Terminal.say(VisibleText(line)) } }
+        return world
+    }
+
+    /// How long a failed run may be made shorter.
+    private static let shorteningLimit = Duration.seconds(60)
+
+    /// Repeats a failed run with as few incidents as it needs.
+    private func shortened(_ failed: SimulatedWorld) -> SimulatedWorld {
+        let limit = ContinuousClock.now + Self.shorteningLimit
+        let recipe = failed.recipe.shortened(last: failed.lastIncident) { recipe in
+            guard ContinuousClock.now < limit else { return nil }
+            let world = SimulatedWorld(recipe)
+            world.run()
+            return world.violation == nil ? nil : world.lastIncident
+        }
+        let world = SimulatedWorld(recipe, trace: true)
+        world.run()
+        return world
+    }
+
+    /// The last lines of a trace that are shown with a failure.
+    private static let shownLines = 40
+
+    private func tell(_ world: SimulatedWorld) throws {
+        let count = world.recipe.incidents?.count ?? world.lastIncident
+        Terminal.say(
+            "shortened to \(Terminal.count(count, "incident")), event \(world.events): \(VisibleText(world.violation ?? ""))"
+        )
+        for line in world.trace.suffix(Self.shownLines) { Terminal.say("  \(VisibleText(line))") }
+        Terminal.say("to repeat it with its whole trace: \(Self.command(world.recipe)) --trace")
+        try write(world)
+    }
+
+    private func write(_ world: SimulatedWorld) throws {
+        guard let report else { return }
+        let page = try worldReport(world).page()
+        guard (try? Data(page.utf8).write(to: URL(filePath: report))) != nil else {
+            throw CommandFailure(
+                "the report cannot be written to \(report); check that its folder exists and can be written")
+        }
+        Terminal.writeError("The report is in \(report); open it in a browser.\n")
+    }
+}

@@ -1,0 +1,34 @@
+import PushwakeCommands
+import World
+
+/// What all worlds of a command did together.
+struct WorldTotals {
+    private(set) var worlds = 0
+    private var lives = 0
+    private var powerLosses = 0
+    private var events = 0
+    private var handlers = 0
+    private var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+
+    mutating func add(_ world: SimulatedWorld) {
+        worlds += 1
+        lives += world.lives
+        powerLosses += world.powerLosses
+        events += world.events
+        handlers += world.endedHandlers
+        digest = (digest ^ world.digest) &* 0x100_0000_01b3
+    }
+
+    func summary(_ first: WorldRecipe, _ time: Duration) -> String {
+        let seconds = max(0.001, Double(time.milliseconds) / 1000)
+        let seeds =
+            worlds == 1 ? "seed \(first.seed)" : "seeds \(first.seed) to \(first.seed + UInt64(worlds - 1))"
+        let parts = [
+            lives == 1 ? "1 life" : "\(lives) lives", "\(powerLosses) losses of power",
+            Terminal.count(events, "event"),
+            "\(handlers) handlers ended", "\(Int(Double(lives) / seconds)) lives/s",
+            "digest \(String(digest, radix: 16))",
+        ]
+        return "\(seeds): \(parts.joined(separator: ", "))"
+    }
+}
