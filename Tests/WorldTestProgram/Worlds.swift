@@ -5,17 +5,18 @@ import World
 enum Worlds {
     /// `world FIRST LAST LIVES [fault=NAME] [trace]`: stops at the first world that is violated.
     static func run() {
-        let numbers = CommandLine.arguments.dropFirst(2).compactMap { UInt64($0) }
-        let wantsTrace = CommandLine.arguments.last == "trace"
+        let words = CommandLine.arguments.dropFirst(2)
+        let numbers = words.compactMap { UInt64($0) }
         guard numbers.count == 3 else { return print("world FIRST LAST LIVES [fault=NAME] [trace]") }
-        if let name = CommandLine.arguments.first(where: { $0.hasPrefix("fault=") }) {
+        if let name = words.first(where: { $0.hasPrefix("fault=") }) {
             guard let fault = BuiltInFault(rawValue: String(name.dropFirst("fault=".count))) else {
                 return print("there is no \(name)")
             }
-            BuiltInFault.choose(fault)
+            choose(fault)
         }
         for seed in numbers[0]...numbers[1] {
-            let world = SimulatedWorld(WorldRecipe(seed: seed, lives: Int(numbers[2])), trace: wantsTrace)
+            let recipe = WorldRecipe(seed: seed, lives: Int(numbers[2]))
+            let world = SimulatedWorld(recipe, trace: words.last == "trace")
             world.run()
             for line in world.trace { print(line) }
             print(
@@ -25,23 +26,41 @@ enum Worlds {
         }
     }
 
+    private static func choose(_ fault: BuiltInFault?) {
+        #if DEBUG || Failpoints
+            BuiltInFault.choose(fault)
+        #else
+            print("built without faults; use a debug build or the trait Failpoints")
+        #endif
+    }
+
     // MARK: The table of faults
 
     /// The lives of each world in the search for a fault.
     private static let livesEach = 40
+    private static let longestSentence = 110
 
     /// `faults [SECONDS] [NAME …]`: prints a row for each fault, with the first seed that shows it and the lives until then.
     static func findFaults() {
-        let rest = CommandLine.arguments.dropFirst(2)
-        let limit = Duration.seconds(rest.first.flatMap(Int.init) ?? 60)
-        let names = rest.filter { Int($0) == nil }
+        let words = CommandLine.arguments.dropFirst(2)
+        let limit = Duration.seconds(words.first.flatMap(Int.init) ?? 60)
+        let names = words.filter { Int($0) == nil }
         for fault in BuiltInFault.allCases where names.isEmpty || names.contains(fault.rawValue) {
-            BuiltInFault.choose(fault)
-            print("| `\(fault.rawValue)` | \(fault.summary) | \(find(within: limit)) |")
+            choose(fault)
+            print("| `\(fault.rawValue)` | \(summary(of: fault)) | \(find(within: limit)) |")
         }
-        BuiltInFault.choose(nil)
+        choose(nil)
     }
 
+    private static func summary(of fault: BuiltInFault) -> String {
+        #if DEBUG || Failpoints
+            fault.summary
+        #else
+            ""
+        #endif
+    }
+
+    /// The last cells of a row: the violation, the seed and the lives.
     private static func find(within limit: Duration) -> String {
         let start = ContinuousClock.now
         var lives = 0
@@ -49,9 +68,14 @@ enum Worlds {
             let world = SimulatedWorld(WorldRecipe(seed: seed, lives: livesEach))
             world.run()
             lives += world.lives
-            if let violation = world.violation { return "\(violation) | \(seed) | \(lives)" }
+            if let violation = world.violation { return "\(sentence(violation)) | \(seed) | \(lives)" }
             if ContinuousClock.now - start > limit { break }
         }
         return "not found | | \(lives)"
+    }
+
+    private static func sentence(_ violation: String) -> String {
+        let line = violation.split(separator: "\n", omittingEmptySubsequences: false)[0]
+        return line.count > longestSentence ? line.prefix(longestSentence) + "…" : String(line)
     }
 }
