@@ -162,7 +162,7 @@ let package = Package(
             name: "TestServers", dependencies: ["XMPPCore", "XMPPTestKit"],
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
         // A disk from a seed under the shipped code.
-        .target(name: "CWorld"),
+        .target(name: "CWorld", dependencies: ["CSQLite"]),
         .target(
             name: "World",
             dependencies: [
@@ -364,8 +364,9 @@ let package = Package(
         .testTarget(
             name: "WorldTests",
             dependencies: [
-                "Handlers", "HandlersTestKit", "TestSupport", "TestThreads", "World", "WorldTestProgram",
-            ]),
+                "Handlers", "HandlersTestKit", "TestSupport", "TestThreads", "World", "WorldCommands",
+                "WorldTestProgram", "pushwake-world",
+            ], exclude: ["seeds.txt"]),
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",

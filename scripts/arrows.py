@@ -20,7 +20,7 @@ PAGE = os.path.join(ROOT, "docs", "internals", "targets.md")
 DECLARATION = re.compile(
     r"^(?:@\S+\s+)*(?:public |package |internal )?(?:final |indirect )*(?:struct|class|enum|protocol|actor|typealias) (\w+)", re.M)
 # Platform, and what is only for tests and for the command. All of Foundation brings Glibc along; FoundationEssentials does not.
-SYSTEM_CALLERS = {"Platform", "XMPPTestKit", "TestServers", "Simulation", "PushwakeCommands", "pushwake", "pushwake-omemo"}
+SYSTEM_CALLERS = {"Platform", "XMPPTestKit", "TestServers", "Simulation", "PushwakeCommands", "WorldCommands", "pushwake", "pushwake-omemo"}
 SYSTEM_IMPORT = re.compile(r"^\s*(?:@\S+ +)*(?:\w+ +)*import +(?:\w+ +)?(Glibc|Musl|Darwin|Foundation|CPlatform)\b", re.M)
 HEAD = """# Targets and folders
 

@@ -2,6 +2,7 @@
 #include "CWorld.h"
 
 #include <dlfcn.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 
 #define SWIFT_CALL __attribute__((swiftcall))
@@ -24,4 +25,25 @@ void dh_take_jobs(dh_job_sink given) {
     sink = given;
     set("swift_task_enqueueGlobal_hook");
     set("swift_task_enqueueMainExecutor_hook");
+}
+
+static sqlite3_mem_methods system_memory;
+static int allocations_left;
+
+static int fails(void) { return allocations_left > 0 && --allocations_left == 0; }
+static void *allocate(int size) { return fails() ? NULL : system_memory.xMalloc(size); }
+static void *reallocate(void *memory, int size) { return fails() ? NULL : system_memory.xRealloc(memory, size); }
+
+void dh_take_memory(void) {
+    if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &system_memory) != SQLITE_OK) abort();
+    sqlite3_mem_methods limited = system_memory;
+    limited.xMalloc = allocate;
+    limited.xRealloc = reallocate;
+    if (sqlite3_config(SQLITE_CONFIG_MALLOC, &limited) != SQLITE_OK) abort();
+}
+
+int dh_fail_allocation(int number) {
+    int before = allocations_left;
+    allocations_left = number;
+    return before;
 }

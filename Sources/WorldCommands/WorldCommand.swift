@@ -20,6 +20,7 @@ package struct WorldCommand {
             setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
             execv("/proc/self/exe", CommandLine.unsafeArgv)
         }
+        SimulatedWorld.prepareProcess()
         do {
             exit(try WorldCommand(Array(CommandLine.arguments.dropFirst())).run() ? 0 : 1)
         } catch let error as UsageError {
@@ -51,7 +52,7 @@ package struct WorldCommand {
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
             let ends = part.split(separator: "-", omittingEmptySubsequences: false).map { Int($0) }
             guard let first = ends.first ?? nil, let last = ends.last ?? nil, ends.count <= 2,
-                1...last ~= first, last < 10_000_000
+                first >= 1, first <= last, last < 10_000_000
             else {
                 throw UsageError(
                     "--incidents must be 'none' or numbers and ranges of them such as 3,17-19, not '\(text)'")

@@ -3,7 +3,7 @@ import World
 
 /// A program of three kinds.
 ///
-/// - `WorldTestProgram SEED`: the tasks of three processes, in the order of a seed. The last process is killed after 20 choices.
+/// - `WorldTestProgram SEED`: the tasks of three processes, in the order of a seed. The last process is killed after 6 choices.
 /// - `WorldTestProgram world FIRST LAST LIVES [fault=NAME] [trace]`: worlds from seeds, until one of them is violated.
 /// - `WorldTestProgram faults [SECONDS] [NAME …]`: the rows of docs/internals/world-faults.md.
 @main enum Program {
@@ -66,7 +66,7 @@ import World
                 break
             }
             count += 1
-            if count == 20 { disk.kill(processes[2]) }
+            if count == 6 { disk.kill(processes[2]) }
         }
         print(log.joined(separator: ", "))
     }

@@ -1,4 +1,5 @@
 import CSQLite
+import CWorld
 
 /// Reads the database of a world as a process of its own, with SQLite alone.
 final class Observer {
@@ -30,8 +31,12 @@ final class Observer {
     /// Runs as the observer, to whom nothing happens.
     private func outside<R>(_ body: () -> R) -> R {
         let (before, hook) = (disk.current, disk.onCall)
+        let allocations = dh_fail_allocation(0)
         (disk.current, disk.onCall) = (process, nil)
-        defer { (disk.current, disk.onCall) = (before, hook) }
+        defer {
+            (disk.current, disk.onCall) = (before, hook)
+            _ = dh_fail_allocation(allocations)
+        }
         return body()
     }
 

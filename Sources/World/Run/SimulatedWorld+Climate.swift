@@ -1,11 +1,14 @@
+import CWorld
+
 extension SimulatedWorld {
     /// What happens to the processes and to their machine.
     package struct Climate: Sendable {
         /// How likely a fault is: of a call to the disk or the network, one in so many; 0 for never.
-        package var killsInCall = 0, freezesInCall = 0, diskErrors = 0
+        package var killsInCall = 0, freezesInCall = 0, diskErrors = 0, memoryErrors = 0
         /// How likely a fault is between two events, one in so many.
         package var kills = 0, freezes = 0, workers = 0, powerLosses = 0
         package var resets = 0, blocks = 0, outages = 0, expiries = 0, restarts = 0, clockJumps = 0
+        package var wrongCounts = 0, strangers = 0
         /// How likely a message of the peer is between two events, one in so many.
         package var messages = 60
 
@@ -14,10 +17,11 @@ extension SimulatedWorld {
             func rate(_ often: ClosedRange<Int>) -> Int {
                 Bool.random(using: &random) ? Int.random(in: often, using: &random) : 0
             }
-            killsInCall = Int.random(in: 300...1500, using: &random)
+            killsInCall = Int.random(in: 400...3000, using: &random)
             freezesInCall = rate(500...3000)
             diskErrors = rate(400...3000)
-            kills = Int.random(in: 100...400, using: &random)
+            memoryErrors = rate(400...3000)
+            kills = Int.random(in: 100...600, using: &random)
             freezes = rate(150...800)
             workers = rate(60...300)
             powerLosses = rate(100...800)
@@ -27,6 +31,8 @@ extension SimulatedWorld {
             expiries = rate(300...1500)
             restarts = rate(500...2000)
             clockJumps = rate(300...1500)
+            wrongCounts = rate(200...1000)
+            strangers = rate(30...300)
         }
 
         /// Nothing fails.
@@ -43,6 +49,11 @@ extension SimulatedWorld {
             return nil
         }
         if nesting < 2, strikes(climate.freezesInCall) { freezeInside(process) }
+        if strikes(climate.memoryErrors) {
+            let number = Int32.random(in: 1...40, using: &incidents.details)
+            mark(.memory, "allocation \(number) of \(process.name) fails")
+            _ = dh_fail_allocation(number)
+        }
         guard call.kind != .lookup, strikes(climate.diskErrors) else { return nil }
         let fault = SimulatedDisk.Fault.allCases.randomElement(using: &incidents.details) ?? .ioError
         mark(.disk, "\(fault.rawValue) in \(call.kind.rawValue) of \(process.name)")
@@ -143,6 +154,14 @@ extension SimulatedWorld {
         if strikes(climate.restarts) {
             mark(.restart, "of the server")
             server.restart()
+        }
+        if strikes(climate.wrongCounts) {
+            mark(.wrongCount, "of the server")
+            server.misbehave(using: &incidents.details)
+        }
+        if strikes(climate.strangers) {
+            mark(.stranger, "sends something")
+            server.sendStrange(using: &incidents.details)
         }
         if strikes(climate.clockJumps) {
             clock.wallOffset = Int64.random(in: -100_000...100_000, using: &incidents.details) * 1_000_000

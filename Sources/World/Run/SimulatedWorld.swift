@@ -1,4 +1,5 @@
 import CSQLite
+import CWorld
 import Handlers
 import HandlersTestKit
 import Platform
@@ -74,6 +75,9 @@ package final class SimulatedWorld: @unchecked Sendable {
     package var summary: String { model.summary }
     /// The number of handlers that ended.
     package var endedHandlers: Int { model.endedCount }
+
+    /// Takes over SQLite's memory; to be called once, before SQLite is used.
+    package static func prepareProcess() { dh_take_memory() }
 
     /// - Parameter trace: Whether to keep a line for each event, and the lives of processes and handlers.
     package init(_ recipe: WorldRecipe, trace: Bool = false) {
@@ -176,6 +180,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         process.depth += 1
         body()
         process.depth -= 1
+        _ = dh_fail_allocation(0)
         (disk.current, tasks.current) = before
         if process.isDying && process.depth == 0 { putAway(process) }
     }
@@ -310,6 +315,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         isCalm = true
         network.weather = .init()
         outageUntil = nil
+        server.behave()
         for link in network.open { network.reset(link) }
         for process in processes {
             process.thawsAt = nil

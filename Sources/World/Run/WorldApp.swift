@@ -112,6 +112,7 @@ enum WorldApp {
     struct Received: Handler {
         static let id = "world.received"
         func run(_ call: borrowing Call<MessageReceived>) throws {
+            guard call.message.from?.bare == WorldServer.peer.bare else { return }
             let id = call.message.id.map { "\($0)" } ?? ""
             try call.step.execute(
                 "INSERT INTO world_received(stanza, process) VALUES (?, ?)", id, WorldApp.process)
@@ -128,7 +129,7 @@ enum WorldApp {
         func run(_ call: borrowing Call<IQReply>) throws {
             let outcome =
                 switch call.outcome {
-                case .result: "result"
+                case .result(let answer): answer?["forged"] == nil ? "result" : "forged"
                 case .error: "error"
                 case .timeout: "timeout"
                 }

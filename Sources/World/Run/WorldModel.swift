@@ -79,6 +79,7 @@ final class WorldModel {
         for row in look.ended {
             lastEnded = max(lastEnded, row.row)
             if row.outcome == "early" { fail("\(row.n) was called before its time") }
+            if row.outcome == "forged" { fail("\(row.n) ended with what a stranger sent") }
             if bound[row.n] == nil { fail("\(row.n) ended (\(row.outcome)) and was never bound") }
             if let before = ended.updateValue(row.outcome, forKey: row.n) {
                 fail(
@@ -149,7 +150,7 @@ final class WorldModel {
         switch row.event {
         case .delivered where row.isCounted && !row.isResent:
             sessions[row.session, default: Session()].delivered.append(
-                row.name == "message" ? row.id.map { "\($0)" } : nil)
+                row.name == "message" && row.peer == WorldServer.peerText ? row.id.map { "\($0)" } : nil)
         case .received where row.name == "a" && row.hasH: acknowledge(row.h, row.session)
         case .received where row.name == "resume" && row.hasH: resuming[row.connection] = row.h
         case .resumed:

@@ -8,6 +8,8 @@ final class WorldServer {
     static let domain = "world.example"
     static let account = try! JID("romeo@world.example")
     static let peer = try! JID("juliet@world.example/balcony")
+    static let peerText = ForeignText("\(peer)")
+    static let stranger = try! JID("tybalt@elsewhere.example/street")
     static let password = "secret"
 
     private(set) var core: ServerDomain
@@ -19,6 +21,8 @@ final class WorldServer {
     /// The number of messages that the peer has sent.
     private(set) var lastMessage = 0
     private var random: SeededGenerator
+    /// The id of the last question to the peer, which a stranger may try to answer.
+    private var lastQuestion: String?
     /// Told of every row of the server's log.
     var onRow: (ServerLogRow) -> Void = { _ in }
 
@@ -143,6 +147,7 @@ final class WorldServer {
 
     private func answer(_ element: Element) {
         guard let iq = try? IQ(element: element), iq.type == .get, let question = iq.payload else { return }
+        lastQuestion = "\(iq.id)"
         switch question["want"] {
         case "result", "later":
             guard let reply = iq.result(payload: Element("answer", namespace: WorldApp.namespace)) else {
@@ -158,6 +163,55 @@ final class WorldServer {
     }
 
     // MARK: Faults
+
+    /// Lets one session be acknowledged as XEP-0198 forbids, or not at all, until it ends or ``behave()``.
+    ///
+    /// A count that is too high is so by more than was sent: a client cannot notice a smaller error, and loses by it.
+    func misbehave(using random: inout SeededGenerator) {
+        guard let session = core.sessions(of: .jid(Self.account)).randomElement(using: &random) else {
+            return
+        }
+        let ways: [ServerBehavior.Acknowledgements] = [
+            .never, .offset(.random(in: -5 ... -1, using: &random)),
+            .offset(.random(in: 1000...5000, using: &random)),
+        ]
+        core.setAcknowledgements(ways.randomElement(using: &random) ?? .never, of: .session(session))
+    }
+
+    /// Lets all sessions be acknowledged as they should be.
+    func behave() { core.setAcknowledgements(.prompt, of: .everyone) }
+
+    /// Somebody else sends what nobody should be harmed by.
+    func sendStrange(using random: inout SeededGenerator) {
+        core.send(strange(using: &random), from: Self.stranger)
+        core.endTurn()
+        perform()
+    }
+
+    private func strange(using random: inout SeededGenerator) -> Element {
+        let (to, from) = ("\(Self.account)", "\(Self.stranger)")
+        let answer = Element("answer", namespace: WorldApp.namespace, attributes: ["forged": "yes"])
+        func stanza(_ name: String, _ attributes: [String: String], _ children: [Element] = []) -> Element {
+            let all = attributes.merging(["to": to, "from": from]) { own, _ in own }
+            var element = Element("\(name)", namespace: Namespaces.client)
+            for (name, value) in all.sorted(by: { $0.key < $1.key }) { element["\(name)"] = "\(value)" }
+            for child in children { element.append(child) }
+            return element
+        }
+        let body = Element("body", namespace: Namespaces.client, text: "3")
+        let id = lastQuestion ?? "q-0"
+        switch Int.random(in: 0..<9, using: &random) {
+        case 0: return stanza("iq", ["type": "result", "id": id], [answer])
+        case 1: return stanza("iq", ["type": "error", "id": id])
+        case 2: return stanza("iq", ["type": "odd", "id": "s-1"])
+        case 3: return stanza("iq", ["type": "get"])
+        case 4: return stanza("iq", ["type": "set", "id": HostileText.marks(2000)], [answer, answer])
+        case 5: return stanza("message", ["type": "chat", "id": "p-\(lastMessage)"], [body])
+        case 6: return stanza("message", ["id": HostileText.marks(3000)], [answer, body, body])
+        case 7: return stanza("message", ["type": "error", "id": "m-1"])
+        default: return stanza("presence", ["type": "unavailable", "id": HostileText.marks(500)], [answer])
+        }
+    }
 
     /// Ends all sessions; what they had not handed over goes to the offline store.
     func expireSessions() {

@@ -110,7 +110,7 @@ package struct ServerLogRow: Sendable {
     package var name: ForeignText?
     package var type: ForeignText?
     package var id: ForeignText?
-    var peer: ForeignText?
+    package var peer: ForeignText?
     var xml: [UInt8]?
 
     func entry(_ addresses: [Int32: JID]) -> ServerLogEntry {
