@@ -95,22 +95,3 @@ package enum Failpoint: String, CaseIterable, Sendable {
         @inline(__always) package static func hit(named name: String) throws {}
     #endif
 }
-
-/// Faults built in on purpose, to prove that the kill tests can fail.
-///
-/// Present in debug builds and with the trait `Failpoints` only, and then only when `HANDLERS_MUTATION` names one.
-package enum Mutation: String, Sendable {
-    /// Commits a handler's ending and effects apart from the handled count.
-    case splitCommit = "split-commit"
-    /// Lets a process commit although another one owns the stream.
-    case noFence = "no-fence"
-    /// Takes a message that was handled before for a new one.
-    case forgetDuplicates = "forget-duplicates"
-
-    #if DEBUG || Failpoints
-        private static let active: String? = ThisProcess.environment("HANDLERS_MUTATION")
-        package var isOn: Bool { Self.active == rawValue }
-    #else
-        @inline(__always) package var isOn: Bool { false }
-    #endif
-}

@@ -332,8 +332,9 @@ public final class Account: Sendable {
         -> R
     {
         let box = ResultBox<R>()
+        let run = try outbox.numbering(store) { step in box.value = try body(step) }
         try await ask { completion in
-            .step(StepCommand(run: { step in box.value = try body(step) }, finish: completion))
+            .step(StepCommand(run: run, finish: completion))
         }
         // Set by the loop before it completed without an error.
         return box.value!

@@ -169,7 +169,7 @@ extension AccountLoop {
         guard let stream, let count = machine.stream?.lastAck else { return }
         try Failpoint.beforeAcknowledge.hit()
         ownership?.willAcknowledge(count, of: stream.session)
-        stream.writeAck(count)
+        stream.writeAck(BuiltInFault.ackTooHigh.isOn ? count + 1 : count)
         stream.hasUnsentAck = true
         feed(.acknowledged)
     }

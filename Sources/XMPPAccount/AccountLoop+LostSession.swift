@@ -45,9 +45,12 @@ extension AccountLoop {
 
     private func settle(_ settling: Settling, in step: borrowing Step) throws -> Settling {
         var settling = settling
-        let requests = try account.requests.abandon(
-            session: settling.session, reason: settling.reason, limit: Self.settleLimit, environment: account,
-            in: step)
+        let requests =
+            BuiltInFault.keepLostRequests.isOn
+            ? 0
+            : try account.requests.abandon(
+                session: settling.session, reason: settling.reason, limit: Self.settleLimit,
+                environment: account, in: step)
         let rows = try account.outbox.claimVoid(after: settling.void, limit: Self.settleLimit, in: step)
         for handler in rows.compactMap(\.handler) where try step.waits(handler) {
             try step.invalidate(handler, reason: settling.reason, environment: account)

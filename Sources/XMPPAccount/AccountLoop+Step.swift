@@ -69,7 +69,8 @@ extension AccountLoop {
         _ uncounted: [StreamParser.Event]
     ) -> Int? {
         do {
-            if Mutation.splitCommit.isOn { try countApart(events) }
+            if BuiltInFault.splitCommit.isOn { try countApart(events) }
+            if BuiltInFault.ackBeforeCommit.isOn { try acknowledgeAhead(events) }
             let aftermath = try ownedOrNot { step in try work(uncounted, events, commands, in: step) }
             stepRetry = nil
             for (command, result) in zip(commands, aftermath.results) { command.finish(result) }
@@ -150,7 +151,8 @@ extension AccountLoop {
         if let received = aftermath.inbound?.management.received ?? counted,
             received != counted || stream.storedConnectedTime + ConnectedClock.storedEvery <= connectedTime
         {
-            try account.sessions.advance(received: received, connectedTime: connectedTime, in: step)
+            let stored = BuiltInFault.countAfterAck.isOn ? counted ?? received : received
+            try account.sessions.advance(received: stored, connectedTime: connectedTime, in: step)
             aftermath.storedConnectedTime = connectedTime
         }
         // 7. Read the outbox.
@@ -158,6 +160,7 @@ extension AccountLoop {
             aftermath.stanzas = try account.outbox.next(
                 session: stream.session, after: stream.flushMark, limit: Self.batchLimit, in: step)
         }
+        if BuiltInFault.flushBeforeCommit.isOn { try flushAhead(&aftermath, on: stream) }
         aftermath.nextConnectedDeadline = [
             try account.requests.nextConnectedDeadline(in: step), openDeadline,
         ]
@@ -196,6 +199,7 @@ extension AccountLoop {
             stream.storedConnectedTime = aftermath.storedConnectedTime ?? stream.storedConnectedTime
             feed(.committed(inbound.management, isAnswer: inbound.acknowledgementsReceived > 0))
             try send(aftermath.stanzas, on: stream)
+            if BuiltInFault.countAfterAck.isOn { try store(inbound.management.received) }
             for event in inbound.events { account.hub.send(event) }
             if let fault = aftermath.fault { broke(fault.error, endsSession: fault.endsSession) }
         } catch {
@@ -234,18 +238,39 @@ extension AccountLoop {
         if !handlers.isEmpty { stream.hasMore = true }
     }
 
-    // MARK: A fault built in on purpose
+    // MARK: Faults built in on purpose
 
-    /// `Mutation.splitCommit`: commits, and acknowledges, the count before the handlers ran. A kill in between loses
-    /// what was counted, which the kill tests must notice.
+    /// `BuiltInFault.splitCommit`: commits, and acknowledges, the count before the handlers ran.
     private func countApart(_ events: ArraySlice<StreamParser.Event>) throws {
-        guard let rules = machine.stream, rules.isManaged else { return }
+        if let count = countAhead(events) { try store(count) }
+    }
+
+    /// `BuiltInFault.ackBeforeCommit`: acknowledges stanzas that no step has stored.
+    private func acknowledgeAhead(_ events: ArraySlice<StreamParser.Event>) throws {
+        guard let stream, let count = countAhead(events) else { return }
+        stream.writeAck(count)
+        _ = try stream.connection.flush()
+    }
+
+    /// The count after stanzas that no step has processed; nil without any.
+    private func countAhead(_ events: ArraySlice<StreamParser.Event>) -> HandledCount? {
+        guard let rules = machine.stream, rules.isManaged else { return nil }
         let stanzas = events.count(where: \.isStanza)
-        guard stanzas > 0 else { return }
-        let count = rules.management.received + stanzas
+        return stanzas > 0 ? rules.management.received + stanzas : nil
+    }
+
+    private func store(_ count: HandledCount) throws {
         try account.store.step { step in
             try account.sessions.advance(
                 received: count, connectedTime: account.connectedClock.connectedTime ?? .zero, in: step)
         }
+    }
+
+    /// `BuiltInFault.flushBeforeCommit`: writes stanzas inside the step that stores them.
+    private func flushAhead(_ aftermath: inout Aftermath, on stream: OpenStream) throws {
+        for stanza in aftermath.stanzas { stream.connection.write(stanza.xml) }
+        stream.flushMark = aftermath.stanzas.last?.seq ?? stream.flushMark
+        aftermath.stanzas = []
+        _ = try stream.connection.flush()
     }
 }

@@ -134,10 +134,14 @@ extension AccountLoop {
                 account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
                 isManaged: true, flushMark: .max, now: now,
                 management: state.management(account.acknowledgements))
-            if let fault = try inbound.acknowledge(h, in: step) {
+            let claimed = BuiltInFault.resendAcknowledged.isOn ? state.acknowledged : h
+            if let fault = try inbound.acknowledge(claimed, in: step) {
                 // The counts contradict each other: nothing sent in this session can be trusted to have arrived.
                 try account.sessions.lose(in: step)
                 return Started(state: state, fault: fault)
+            }
+            if BuiltInFault.dropUnacknowledged.isOn {
+                _ = try account.outbox.forget(session: state.number, upTo: .max, in: step)
             }
             // What the server has not counted it has not taken, so the counts are none the less right without it.
             let refused = try account.removeRefused(in: step)

@@ -157,7 +157,8 @@ final class AccountLoop: DrivenLoop {
         guard let stream else { return }
         do {
             let isFlushed = try stream.connection.flush()
-            if isFlushed, machine.stream?.isManaged == false { try forget(stream) }
+            let isForgotten = BuiltInFault.deleteWhenWritten.isOn || machine.stream?.isManaged == false
+            if isFlushed, isForgotten { try forget(stream) }
         } catch {
             react(to: error, while: .sending)
         }

@@ -195,7 +195,7 @@ struct KillTests {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
         let simulation = try simulation(
-            world, seed: 7, variables: ["HANDLERS_MUTATION": Mutation.splitCommit.rawValue])
+            world, seed: 7, variables: ["HANDLERS_MUTATION": BuiltInFault.splitCommit.rawValue])
         // What is lost never arrives: there is no use in waiting long for it.
         simulation.settleLimit = .seconds(3)
         let (verdict, _) = try simulation.run(
@@ -213,7 +213,7 @@ struct KillTests {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
         let (verdict, _) = try simulation(
-            world, seed: 13, variables: ["HANDLERS_MUTATION": Mutation.forgetDuplicates.rawValue]
+            world, seed: 13, variables: ["HANDLERS_MUTATION": BuiltInFault.forgetDuplicates.rawValue]
         ).run(killingAt: Self.beforeAcknowledging, expiring: true)
         #expect(verdict.rebound > 0)
         #expect(
@@ -236,7 +236,7 @@ struct KillTests {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
         let simulation = try simulation(
-            world, seed: 5, variables: ["HANDLERS_MUTATION": Mutation.noFence.rawValue])
+            world, seed: 5, variables: ["HANDLERS_MUTATION": BuiltInFault.noFence.rawValue])
         simulation.settleLimit = .seconds(3)
         let (verdict, status) = try simulation.run(freezingAt: .afterRead)
         // What it then loses or repeats depends on what had arrived; that it goes on does not.

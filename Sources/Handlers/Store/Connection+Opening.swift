@@ -48,7 +48,8 @@ extension Connection {
                 "the database \(path) cannot keep a write-ahead log here (its journal mode stays \(mode ?? "unknown")); put it on a local file system"
             )
         }
-        try executeOnce("PRAGMA synchronous = \(synchronous.rawValue)")
+        let durability = BuiltInFault.missingSync.isOn ? "OFF" : synchronous.rawValue
+        try executeOnce("PRAGMA synchronous = \(durability)")
         try executeOnce("PRAGMA foreign_keys = ON")
         // Small on purpose: a worker woken by a push has 24 MiB for everything.
         try executeOnce("PRAGMA cache_size = -2048")

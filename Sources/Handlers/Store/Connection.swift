@@ -53,6 +53,7 @@ final class Connection {
     /// Commits, unless the storage failed in between.
     func commit() throws(HandlerError) {
         try checkUsable()
+        if BuiltInFault.ignoreCommitError.isOn { return (try? control.run(.commit)) ?? rollBack() }
         try control.run(.commit)
     }
 

@@ -123,6 +123,9 @@ extension Transaction {
         let input = row.input == nil ? try (context as? any RestorableContext)?.storedBytes() : nil
         try connection.execute(
             Self.lendRow, [slot.number, input, row.id])
+        if BuiltInFault.shareLease.isOn {
+            try connection.execute("UPDATE handler SET due = ? WHERE id = ?", [now, row.id])
+        }
         return try connection.first("SELECT epoch FROM handler WHERE id = ?", [row.id]) {
             (row) throws(HandlerError) in row.integer(0)
         } ?? 0
@@ -189,7 +192,7 @@ extension Connection {
     @discardableResult
     func recover(slot: Int, _ runningCall: RunningCall?, now: Timestamp) throws(HandlerError) -> Bool {
         let isHeld = try isHeld(slot: slot)
-        guard isHeld || runningCall != nil else { return false }
+        guard isHeld || runningCall != nil, !BuiltInFault.keepLease.isOn else { return false }
         try freeing(slot) { () throws(HandlerError) in
             try execute(
                 """

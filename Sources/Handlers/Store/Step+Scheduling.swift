@@ -54,6 +54,7 @@ extension Step {
         _ handler: Durable<TimerFired>, after delay: Duration, every period: Duration? = nil,
         in scope: HandlerScope? = nil
     ) throws(HandlerError) -> HandlerID<TimerFired> {
+        let delay = BuiltInFault.earlyTimer.isOn ? .seconds(delay.components.seconds) : delay
         let timing = Transaction.Timing(
             due: transaction.now + max(.zero, delay),
             period: period.map { max(.milliseconds(1), $0) },

@@ -39,6 +39,11 @@ extension Transaction {
             run: { stored, input in
                 let lane = try invoke(stored, overrides: overrides, context: context, input: &input)
                 guard lane == nil else { return lane }
+                if BuiltInFault.runBoth.isOn {
+                    try invalidate(
+                        stored.name, stored.arguments, orElseBytes: stored.orElseBytes,
+                        Invalidation(reason: .cancelled, handler: stored.name, environment: nil), overrides)
+                }
                 if try staysIf() { try putBack(id, stored) } else { try bury(id, stored, outcome, nil) }
                 try Failpoint.afterHandler.hit()
                 return nil

@@ -45,7 +45,7 @@ struct UnfinishedCall {
         case .failed(let error):
             isQueued = false
             runs = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
-            attempts = runs
+            attempts = BuiltInFault.forgetAttempts.isOn ? 0 : runs
             // What is wrong may be worded by a peer.
             reason = String(
                 decoding: plainReason(error).utf8.prefix(Transaction.CallLimits.reason), as: UTF8.self)

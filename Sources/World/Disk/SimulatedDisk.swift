@@ -34,8 +34,6 @@ package final class SimulatedDisk {
         case full
         /// The lock is held by somebody else.
         case busy
-        /// A read that finds less than the file has.
-        case shortRead = "short-read"
     }
 
     /// A process that uses the disk. A dead one reaches nothing any more, and holds nothing.

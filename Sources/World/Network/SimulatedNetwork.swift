@@ -143,7 +143,9 @@ package final class SimulatedNetwork: @unchecked Sendable {
     /// Lets nothing arrive for a while.
     package func block(_ number: Int, until: Int64) {
         note("block \(number)")
-        links[number]?.blockedUntil = until
+        guard let link = links[number] else { return }
+        // A connection that is half open stays so: what comes after a gap never arrives.
+        link.blockedUntil = max(link.blockedUntil, until)
     }
 
     /// Ends the connections of a process that died: what it had sent may still arrive.

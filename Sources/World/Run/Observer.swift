@@ -119,8 +119,15 @@ final class Observer {
                 && rows(
                     """
                     SELECT count(*) FROM handler
-                    WHERE name IN ('world.answered', 'world.acknowledged', 'world.remind', 'world.work')
+                    WHERE name IN ('world.answered', 'world.acknowledged', 'world.relay', 'world.remind', 'world.work')
                     """, 0, { look.waiting = Int(sqlite3_column_int64($0, 0)) })
+                && rows(
+                    """
+                    SELECT (SELECT count(*) FROM request WHERE session < session.number)
+                        + (SELECT count(*) FROM outbox WHERE session < session.number) FROM session
+                    """, 0, { look.ofLostSessions = Int(sqlite3_column_int64($0, 0)) })
+                && rows("SELECT epoch FROM ownership", 0, { look.epoch = Int(sqlite3_column_int64($0, 0)) })
+                && rows("SELECT copies FROM place", 0, { look.copies = Int(sqlite3_column_int64($0, 0)) })
             guard isRead else { return nil }
             version = current
             return look

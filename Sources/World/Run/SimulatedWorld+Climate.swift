@@ -111,7 +111,11 @@ extension SimulatedWorld {
             process.thawsAt = until
             if wantsTrace { timeline.froze(process.name, from: clock.now, to: until) }
         }
-        if strikes(climate.workers), processes.count(where: { $0.role == .worker }) < 2 {
+        // While the main program is frozen little else happens, and a worker takes the stream over.
+        let isAsleep = processes.contains { $0.role == .main && $0.disk.isFrozen }
+        if strikes(isAsleep ? min(climate.workers, 5) : climate.workers),
+            processes.count(where: { $0.role == .worker }) < 2
+        {
             mark(.push, "wakes a worker")
             start(.worker)
         }

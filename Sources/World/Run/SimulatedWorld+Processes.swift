@@ -24,6 +24,9 @@ extension SimulatedWorld {
                     process.ending = "done"
                 } catch {
                     process.ending = "\(error)"
+                    if (error as? HandlerError)?.code == .sql {
+                        model.fail("\(process.name) ended: \(error)")
+                    }
                 }
             }
         }
@@ -109,7 +112,8 @@ extension SimulatedWorld {
                 }
             }
             if process.disk.isDead { return }
-            for number in numbers { model.confirm(number) }
+            look()
+            for number in numbers { model.confirm(number, to: process.name) }
         } catch let error as AccountError where error.code == .ownershipLost {
             try await account.connect(retrying: true)
         }

@@ -136,6 +136,15 @@ package final class SimulatedWorld: @unchecked Sendable {
             run(owner) { answer = decide() }
             return answer
         }
+        WorldApp.report = { [unowned self] sight in
+            guard let process = tasks.current, !process.isDead else { return }
+            model.see(sight, in: process.name) { name in
+                processes.contains { $0.name == name && !$0.disk.isDead }
+            }
+        }
+        WorldApp.sleep = { [unowned self] duration in
+            if let running { try await sleep(duration, in: running) }
+        }
         disk.onCall = { [unowned self] call in called(call) }
         network.onSend = { [unowned self] process in sent(process) }
     }
@@ -315,6 +324,18 @@ package final class SimulatedWorld: @unchecked Sendable {
             process.thawsAt = nil
             process.disk.isFrozen = false
         }
+        comeToRest()
+        if violation == nil, recipe.seed % 4 == 0 {
+            // Only its keep-alive shows a process that the connection is gone.
+            for link in network.open { network.forget(link) }
+            server.sendMessage()
+            comeToRest()
+        }
+        model.checkEnd(messages: server.lastMessage)
+        checkIntegrity()
+    }
+
+    func comeToRest() {
         let (lastEvent, lastTime) = (
             events + Self.settleLimits.events, clock.now + Self.settleLimits.seconds * 1_000_000_000
         )
@@ -324,8 +345,6 @@ package final class SimulatedWorld: @unchecked Sendable {
                 return model.fail("the store did not come to rest: \(rest)")
             }
         }
-        model.checkEnd(messages: server.lastMessage)
-        checkIntegrity()
     }
 
     /// Looks for damage of the database.

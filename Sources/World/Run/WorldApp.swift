@@ -13,7 +13,7 @@ enum WorldApp {
         module: "world",
         migrations: [
             """
-            CREATE TABLE world_bound(n INTEGER PRIMARY KEY, kind TEXT NOT NULL, stanza TEXT, process TEXT NOT NULL);
+            CREATE TABLE world_bound(n INTEGER PRIMARY KEY, kind TEXT NOT NULL, stanza TEXT, process TEXT NOT NULL, due INTEGER);
             CREATE TABLE world_ended(row INTEGER PRIMARY KEY, n INTEGER NOT NULL, outcome TEXT NOT NULL, process TEXT NOT NULL);
             CREATE TABLE world_received(row INTEGER PRIMARY KEY, stanza TEXT NOT NULL, process TEXT NOT NULL);
             """
@@ -22,9 +22,24 @@ enum WorldApp {
     /// The process whose code runs.
     static var process: String { WorldTasks.shared.current?.name ?? "" }
 
+    /// What happens in memory, whatever becomes of the transaction.
+    enum Sight {
+        case called(n: Int)
+        /// An async handler started, and returned or was canceled.
+        case started(n: Int, run: Int)
+        case stopped(n: Int, run: Int)
+    }
+
+    /// Reports to the model.
+    nonisolated(unsafe) static var report: (Sight) -> Void = { _ in }
+    /// Lets time pass for the process whose code runs.
+    nonisolated(unsafe) static var sleep: (Duration) async throws -> Void = { _ in }
+    nonisolated(unsafe) private static var lastRun = 0
+
     static var registry: HandlerRegistry {
         HandlerRegistry([
-            Received.self, Answered.self, Abandoned.self, Acknowledged.self, Remind.self, Work.self,
+            Received.self, Answered.self, Abandoned.self, Relay.self, Acknowledged.self, Remind.self,
+            Work.self,
         ])
     }
 
@@ -34,9 +49,12 @@ enum WorldApp {
         } ?? 1
     }
 
-    static func bound(_ n: Int, _ kind: String, _ stanza: String? = nil, in step: borrowing Step) throws {
+    static func bound(
+        _ n: Int, _ kind: String, _ stanza: String? = nil, due: Timestamp? = nil, in step: borrowing Step
+    ) throws {
         try step.execute(
-            "INSERT INTO world_bound(n, kind, stanza, process) VALUES (?, ?, ?, ?)", n, kind, stanza, process)
+            "INSERT INTO world_bound(n, kind, stanza, process, due) VALUES (?, ?, ?, ?, ?)", n, kind, stanza,
+            process, due)
     }
 
     static func ended(_ n: Int, _ outcome: String, in step: borrowing Step) throws {
@@ -55,23 +73,29 @@ enum WorldApp {
         return n
     }
 
-    /// Asks the peer, which answers at once, later, with an error, or never.
+    /// Asks the peer, which answers at once, later, with an error, or never. Every other question has a chain of handlers.
     static func ask(from account: Account, in step: borrowing Step) throws -> Int {
         let n = try next(in: step)
         let want = ["result", "later", "error", "result", "silence"][n % 5]
         let question = Element("question", namespace: namespace, attributes: ["n": String(n), "want": want])
         let iq = IQ(type: .get, to: WorldServer.peer, id: "q-\(n)-\(StanzaID.random())", payload: question)
-        try account.send(
-            .iq(iq), then: Answered(n: n).durable, orElse: Abandoned(n: n).durable,
-            timeout: .milliseconds(want == "silence" ? 400 : 60_000), in: step)
+        let (answered, abandoned) = (try Answered(n: n).durable, try Abandoned(n: n).durable)
+        let timeout = Duration.milliseconds(want == "silence" ? 400 : 60_000)
+        if n % 2 == 0 {
+            let relay = Relay(then: try answered.orElse(abandoned))
+            try account.send(.iq(iq), then: relay.durable, timeout: timeout, in: step)
+        } else {
+            try account.send(.iq(iq), then: answered, orElse: abandoned, timeout: timeout, in: step)
+        }
         try bound(n, "question", "\(iq.id)", in: step)
         return n
     }
 
     static func remind(in step: borrowing Step) throws -> Int {
         let n = try next(in: step)
-        try step.schedule(Remind(n: n).durable, after: .milliseconds(n % 3 == 0 ? 5000 : 20))
-        try bound(n, "timer", in: step)
+        let delay = Duration.milliseconds(n % 3 == 0 ? 5000 : 20)
+        try step.schedule(Remind(n: n).durable, after: delay)
+        try bound(n, "timer", due: step.now + delay, in: step)
         return n
     }
 
@@ -113,6 +137,13 @@ enum WorldApp {
         }
     }
 
+    /// Passes the answer on to the handler that it holds.
+    struct Relay: Handler {
+        static let id = "world.relay"
+        var then: Durable<IQReply>
+        func run(_ call: borrowing Call<IQReply>) throws { try call.step.run(then, with: call.context) }
+    }
+
     struct Abandoned: Handler {
         static let id = "world.abandoned"
         var n: Int
@@ -137,7 +168,12 @@ enum WorldApp {
         static let retry = RetryPolicy(firstDelay: .milliseconds(5), factor: 1, deaths: .max)
         var n: Int
         func run(_ call: borrowing Call<TimerFired>) throws {
-            try WorldApp.ended(n, "fired", in: call.step)
+            WorldApp.report(.called(n: n))
+            let due = try call.step.first("SELECT due FROM world_bound WHERE n = ?", n) {
+                (row) throws(HandlerError) in row.timestamp(0)
+            }
+            let isEarly = call.attempt == 1 && due.map { call.step.now < $0 } ?? false
+            try WorldApp.ended(n, isEarly ? "early" : "fired", in: call.step)
             // Undone with everything else of this call.
             if n % 2 == 0 && call.attempt == 1 { throw TooEarly() }
         }
@@ -151,9 +187,21 @@ enum WorldApp {
         static let retry = RetryPolicy(firstDelay: .milliseconds(5), factor: 1, deaths: .max)
         var n: Int
         func run(_ call: AsyncCall<Job>) async throws {
-            await WorldApp.pause()
+            let run = WorldApp.nextRun()
+            WorldApp.report(.started(n: n, run: run))
+            defer { WorldApp.report(.stopped(n: n, run: run)) }
+            try await withTaskCancellationHandler {
+                n % 3 == 0 ? try await WorldApp.sleep(.seconds(2)) : await WorldApp.pause()
+            } onCancel: {
+                WorldApp.report(.stopped(n: n, run: run))
+            }
             try call.end { step in try WorldApp.ended(n, "worked", in: step) }
         }
+    }
+
+    private static func nextRun() -> Int {
+        lastRun += 1
+        return lastRun
     }
 
     /// Gives other tasks a turn.

@@ -8,8 +8,8 @@ final class WorldModel {
 
     /// How each thing that the application waits for ended.
     private var ended: [Int: String] = [:]
-    /// What the application waits for, and the id of its stanza.
-    private var bound: [Int: String] = [:]
+    /// What the application waits for, and the process that bound it.
+    private var bound: [Int: (kind: String, process: String)] = [:]
     /// The ids of all stanzas that were ever committed.
     private var boundIDs: Set<String> = []
     /// The ids of those that still are, by what they are for.
@@ -17,8 +17,16 @@ final class WorldModel {
     /// The messages of the peer that were stored, in order.
     private(set) var received: [String] = []
     private var receivedIDs: Set<String> = []
-    /// What callers were told to be committed.
-    private var confirmed: Set<Int> = []
+    /// What callers were told to be committed, and their processes.
+    private var confirmed: [Int: String] = [:]
+    private var epoch = 0
+    /// The process that stored what came on the stream since the last takeover.
+    private var owner: String?
+    /// How often each timer was called, whatever became of that.
+    private var calls: [Int: Int] = [:]
+    /// The async handlers that run: the number of the run and its process.
+    private var runs: [Int: (run: Int, process: String)] = [:]
+    private static let callLimit = 30
 
     /// A session as the server sees it.
     private struct Session {
@@ -46,6 +54,12 @@ final class WorldModel {
         var received: [(row: Int, stanza: String, process: String)] = []
         /// The handlers in the table that end once and whose end is noted.
         var waiting = 0
+        /// The requests and stanzas of sessions before the last one.
+        var ofLostSessions = 0
+        /// How often the stream was taken over.
+        var epoch = 0
+        /// How often the store found that it is older than what was sent.
+        var copies = 0
     }
 
     /// The newest row of each table.
@@ -63,6 +77,8 @@ final class WorldModel {
     private var history = [Marks()]
     /// The things that ended and the messages that were stored, in the order of their rows.
     private var endedNumbers: [Int] = []
+    /// Whether the store has lost commits with the power, which it was allowed to.
+    private var mayBeOlder = false
     /// Messages that were stored, and gone after a loss of power.
     private var lost: Set<String> = []
 
@@ -85,28 +101,40 @@ final class WorldModel {
         received.removeSubrange(found.received...)
         bound = bound.filter { $0.key <= found.bound }
         stanzas = stanzas.filter { $0.key <= found.bound }
-        confirmed = confirmed.filter { $0 <= found.bound }
+        confirmed = confirmed.filter { $0.key <= found.bound }
+        calls = calls.filter { $0.key <= found.bound }
+        runs = runs.filter { $0.key <= found.bound }
+        // What was acknowledged is counted anew, from an older state.
+        for number in sessions.keys { sessions[number]?.acknowledged = 0 }
         marks = found
+        mayBeOlder = true
     }
 
     func see(_ look: Look) {
         defer { if marks != history.last { history.append(marks) } }
         for row in look.bound {
-            bound[row.n] = row.kind
+            bound[row.n] = (row.kind, row.process)
             if let stanza = row.stanza {
                 boundIDs.insert(stanza)
                 stanzas[row.n] = stanza
             }
             marks.bound = max(marks.bound, row.n)
         }
+        let isSameOwner = look.epoch == epoch
+        if !isSameOwner { (epoch, owner) = (look.epoch, nil) }
+        for row in look.ended where isSameOwner && Self.endsOnStream(kind(of: row.n)) {
+            checkOwner(row.process, "\(row.n) (\(kind(of: row.n)))")
+        }
+        for row in look.received where isSameOwner { checkOwner(row.process, row.stanza) }
         for row in look.ended {
             marks.ended = max(marks.ended, row.row)
             endedNumbers.append(row.n)
+            if row.outcome == "early" { fail("\(row.n) was called before its time") }
             if row.outcome == "forged" { fail("\(row.n) ended with what a stranger sent") }
             if bound[row.n] == nil { fail("\(row.n) ended (\(row.outcome)) and was never bound") }
             if let before = ended.updateValue(row.outcome, forKey: row.n) {
                 fail(
-                    "\(row.n) (\(bound[row.n] ?? "-")) ended twice: \(before), and \(row.outcome) in \(row.process)"
+                    "\(row.n) (\(kind(of: row.n))) ended twice: \(before), and \(row.outcome) in \(row.process)"
                 )
             }
         }
@@ -121,17 +149,50 @@ final class WorldModel {
         if bound.count != ended.count + look.waiting {
             fail("\(bound.count) were bound, \(ended.count) ended, and \(look.waiting) wait")
         }
+        if look.copies > 0 && !mayBeOlder { fail("the store is older than what was sent from it") }
+        if look.ofLostSessions > 0 {
+            fail("\(look.ofLostSessions) requests and stanzas belong to a session that was lost")
+        }
+    }
+
+    /// Whether only the owner of the stream ends such a handler.
+    private static func endsOnStream(_ kind: String) -> Bool { kind == "question" || kind == "message" }
+
+    private func checkOwner(_ process: String, _ what: String) {
+        if let owner, owner != process {
+            fail("\(process) stored \(what) on the stream that \(owner) has taken over")
+        }
+        owner = process
     }
 
     // MARK: Callers
 
-    /// A caller was told that this is committed.
-    func confirm(_ n: Int) { confirmed.insert(n) }
+    private func kind(of n: Int) -> String { bound[n]?.kind ?? "-" }
 
-    /// Checks that everything confirmed is there.
-    func checkConfirmed() {
-        for n in confirmed.sorted() where bound[n] == nil {
-            return fail("\(n) was confirmed to its caller and is not in the store")
+    /// A caller was told that this is committed.
+    func confirm(_ n: Int, to process: String) {
+        if confirmed.updateValue(process, forKey: n) != nil { fail("\(n) was confirmed to two callers") }
+        checkConfirmed(n, process)
+    }
+
+    private func checkConfirmed(_ n: Int, _ process: String) {
+        guard bound[n]?.process != process else { return }
+        fail("\(n) was confirmed to \(process) and is not in the store")
+    }
+
+    // MARK: Memory
+
+    /// - Parameter isAlive: Whether a process lives.
+    func see(_ sight: WorldApp.Sight, in process: String, isAlive: (String) -> Bool) {
+        switch sight {
+        case .called(let n):
+            calls[n, default: 0] += 1
+            if calls[n] ?? 0 > Self.callLimit { fail("\(n) was called \(Self.callLimit) times") }
+        case .started(let n, let run):
+            if let other = runs.updateValue((run, process), forKey: n), isAlive(other.process) {
+                fail("\(n) runs in \(other.process) and in \(process) at the same time")
+            }
+        case .stopped(let n, let run): if runs[n]?.run == run { runs[n] = nil }
         }
     }
 
@@ -145,7 +206,11 @@ final class WorldModel {
         case .received where row.name == "a" && row.hasH: acknowledge(row.h, row.session)
         case .received where row.name == "resume" && row.hasH: resuming[row.connection] = row.h
         case .resumed:
-            if let h = resuming.removeValue(forKey: row.connection) { acknowledge(h, row.session) }
+            guard let h = resuming.removeValue(forKey: row.connection) else { return }
+            if let session = sessions[row.session], h < session.acknowledged {
+                fail("session \(row.session) was resumed with h=\(h) after \(session.acknowledged)")
+            }
+            acknowledge(h, row.session)
         case .received where row.name == "message" || row.name == "iq":
             if row.type != "result" && row.type != "error", let id = row.id.map({ "\($0)" }) {
                 arrive(id, row.session)
@@ -189,9 +254,9 @@ final class WorldModel {
 
     /// What must hold once everything has come to rest.
     func checkEnd(messages: Int) {
-        checkConfirmed()
+        for (n, process) in confirmed.sorted(by: { $0.key < $1.key }) { checkConfirmed(n, process) }
         for n in bound.keys.sorted() where ended[n] == nil {
-            return fail("\(n) (\(bound[n] ?? "-")) never ended")
+            return fail("\(n) (\(kind(of: n))) never ended")
         }
         for number in 1...max(1, messages)
         where messages > 0 && !receivedIDs.contains("p-\(number)") && !lost.contains("p-\(number)") {

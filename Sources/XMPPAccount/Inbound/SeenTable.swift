@@ -19,14 +19,30 @@ struct SeenTable {
     /// Notes a message.
     ///
     /// - Returns: False when it was noted before: it is a copy.
-    func isNew(_ message: MessageReceived, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isNew(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+        if BuiltInFault.markApart.isOn { return try isNewApart(message, in: step) }
+        return try note(message, in: step)
+    }
+
+    private func note(_ message: MessageReceived, in step: borrowing Step) throws(HandlerError) -> Bool {
         let marks = Self.marks(of: message)
         guard let last = marks.last else { return true }
         var sender = try senders.sender((message.message.from ?? last.peer).bare, in: step)
         var isNew = true
         for mark in marks where isNew { isNew = try note(mark, of: &sender, in: step) }
         try senders.store(sender, limit: SeenSenders.marksEach, in: step)
-        return isNew || Mutation.forgetDuplicates.isOn
+        return isNew || BuiltInFault.forgetDuplicates.isOn
+    }
+
+    /// `BuiltInFault.markApart`: looks, and notes the message in a step of its own after the commit.
+    private func isNewApart(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+        var isNew = false
+        try? step.undoingOnError {
+            isNew = try note(message, in: step)
+            throw CancellationError()
+        }
+        step.afterCommit { _ = try? message.account.store.step { try note(message, in: $0) } }
+        return isNew
     }
 
     // MARK: What was sent from here

@@ -38,6 +38,7 @@ package struct Outbox {
             INSERT INTO outbox(account, session, kind, stanza_id, key, xml, handler, created_at)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?)
             """, account, session, kind.rawValue, id, key, xml, handler, step.now)
+        if BuiltInFault.reuseNumbers.isOn || BuiltInFault.numberBeforeLock.isOn { try renumber(in: step) }
     }
 
     /// The next stanzas of a session after the flush mark, in order.

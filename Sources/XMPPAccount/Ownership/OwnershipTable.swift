@@ -17,6 +17,9 @@ struct OwnershipTable {
         let current = try epoch(in: step)
         // A process that was killed left its stream marked as live; what is committed from here on has no stream yet.
         try step.execute("UPDATE session SET open_number = NULL WHERE account = ?", account)
+        if BuiltInFault.loseTimer.isOn {
+            try step.execute("UPDATE handler SET due = NULL WHERE due > ?", step.now)
+        }
         return try step.first(
             """
             INSERT INTO ownership(account, epoch, owner) VALUES (?, ?, ?)
@@ -44,7 +47,7 @@ struct OwnershipTable {
 
     /// Refuses a step of a process that no longer owns the account.
     func check(epoch: Int64, in step: borrowing Step) throws {
-        if Mutation.noFence.isOn { return }
+        if BuiltInFault.noFence.isOn { return }
         let current = try self.epoch(in: step)
         guard current == epoch else {
             throw AccountError(

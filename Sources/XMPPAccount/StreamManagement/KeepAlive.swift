@@ -49,6 +49,7 @@ struct KeepAlive: Sendable {
     /// When a request is due, or the answer to it overdue; nil for never.
     var nextDue: Duration? {
         if let requestedAt { return TimeSource.sum(requestedAt, timeout) }
+        if BuiltInFault.silentKeepAlive.isOn { return nil }
         return interval.map { TimeSource.sum(provenAt, $0) }
     }
 }

@@ -1,0 +1,39 @@
+import Handlers
+
+// Faults built in on purpose: numbers of rows that do not come from the sequence of the table.
+extension Outbox {
+    /// The number that a command drew before its step.
+    private final class Drawn {
+        var number: Int64?
+    }
+
+    /// `BuiltInFault.numberBeforeLock`: draws the number of the command's first stanza before the step takes the write lock.
+    @inline(__always)
+    func numbering(
+        _ store: HandlerStore, _ run: @escaping @Sendable (borrowing Step) throws -> Void
+    ) throws -> @Sendable (borrowing Step) throws -> Void {
+        guard BuiltInFault.numberBeforeLock.isOn else { return run }
+        let number = try store.read { snapshot in
+            try snapshot.first("SELECT seq + 1 FROM sqlite_sequence WHERE name = 'outbox'") {
+                (row) throws(HandlerError) in row.integer(0)
+            }
+        }
+        return { step in
+            step.keeping { Drawn() }.number = number
+            try run(step)
+        }
+    }
+
+    /// Gives the row that was appended last another number.
+    func renumber(in step: borrowing Step) throws(HandlerError) {
+        let row = step.lastInsertedRow
+        var number = step.kept(Drawn.self)?.number
+        step.kept(Drawn.self)?.number = nil
+        if BuiltInFault.reuseNumbers.isOn {
+            number = try step.first("SELECT coalesce(max(seq), 0) + 1 FROM outbox WHERE seq <> ?", row) {
+                (row) throws(HandlerError) in row.integer(0)
+            }
+        }
+        if let number { try step.execute("UPDATE outbox SET seq = ? WHERE seq = ?", number, row) }
+    }
+}
