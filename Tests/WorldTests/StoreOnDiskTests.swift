@@ -185,7 +185,7 @@ import World
     @Test("Z2 a bit that flips in the file is named, or found by a check, or has changed one value")
     func flippedBit() throws {
         var outcomes: [String: Int] = [:]
-        for seed in 0..<60 as Range<UInt64> {
+        for seed in 0..<150 as Range<UInt64> {
             let machine = Machine(seed: seed)
             _ = machine.start()
             do {
