@@ -201,6 +201,49 @@ import World
         }
     }
 
+    @Test("Z2 a bit that flips in the file is named, or found by a check, or has changed one value")
+    func flippedBit() throws {
+        var outcomes: [String: Int] = [:]
+        for seed in 0..<60 as Range<UInt64> {
+            let machine = Machine(seed: seed)
+            _ = machine.start()
+            do {
+                let store = try machine.open()
+                for number in 0..<8 { try Self.add(number, to: store) }
+            }
+            let bit = machine.disk.flipBit(of: "/app.db") ?? 0
+            let outcome = try Self.found(on: machine)
+            outcomes[outcome, default: 0] += 1
+            #expect(outcome != "rows are missing", "seed \(seed), bit \(bit)")
+        }
+        #expect((outcomes["named"] ?? 0) > 0 && (outcomes["checked"] ?? 0) > 0, "\(outcomes)")
+    }
+
+    /// What a program finds in a store with a flipped bit.
+    private static func found(on machine: Machine) throws -> String {
+        do {
+            return try machine.reopened { store in
+                let rows = try store.step {
+                    try $0.all("SELECT id, text FROM note ORDER BY id") { "\($0.integer(0)) \($0.text(1))" }
+                }
+                let handlers = try store.step {
+                    try $0.all("SELECT count(*) FROM handler") { $0.integer(0) }
+                }
+                let integrity = try store.step { try $0.all("PRAGMA integrity_check") { $0.text(0) } }
+                if integrity != ["ok"] { return "checked" }
+                let wrong = rows.enumerated().count { $1 != "\($0) n\($0)" }
+                return rows.count == 8 && wrong <= 1 && handlers == [8] ? "one value" : "rows are missing"
+            }
+        } catch let error as HandlerError {
+            #expect(error.message.contains("/app.db") || error.code != .databaseCorrupt, "\(error)")
+            let named: [HandlerError.Code] = [
+                .databaseCorrupt, .databaseNewer, .databaseForeign, .databaseUnavailable, .storageFailed,
+            ]
+            #expect(named.contains(error.code), "\(error)")
+            return "named"
+        }
+    }
+
     @Test("Z2 a full disk refuses steps and loses nothing; with room again they are stored")
     func fullDisk() throws {
         let machine = Machine(seed: 3)

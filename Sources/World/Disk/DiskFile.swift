@@ -34,6 +34,14 @@ struct DiskFile {
         Self.resize(&content, to: size)
     }
 
+    /// Changes one bit, as a medium does that forgets.
+    ///
+    /// - Parameter bit: Counted from the first byte's lowest bit; within the content.
+    mutating func flip(bit: Int) {
+        content[bit / 8] ^= 1 << UInt8(bit % 8)
+        if bit / 8 < durable.count { durable[bit / 8] ^= 1 << UInt8(bit % 8) }
+    }
+
     // MARK: Sync
 
     mutating func sync() {

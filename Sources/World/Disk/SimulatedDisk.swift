@@ -100,6 +100,18 @@ package final class SimulatedDisk {
 
     // MARK: Files
 
+    /// Changes one bit of a file, chosen at random, as a medium does that forgets.
+    ///
+    /// - Returns: Its number, counted from the first byte's lowest bit; nil for an empty file.
+    @discardableResult
+    package func flipBit(of path: String) -> Int? {
+        let bits = size(of: path) * 8
+        guard bits > 0 else { return nil }
+        let bit = Int.random(in: 0..<bits, using: &random)
+        _ = change(path) { $0.flip(bit: bit) }
+        return bit
+    }
+
     func contains(_ path: String) -> Bool { files[path] != nil }
 
     func size(of path: String) -> Int { files[path]?.content.count ?? 0 }

@@ -82,7 +82,7 @@ final class Observer {
     /// Looks at what was committed since the last look.
     ///
     /// - Returns: Nil if nothing was, or the database cannot be read at the moment.
-    func look(after marks: (bound: Int, ended: Int, received: Int)) -> WorldModel.Look? {
+    func look(after marks: WorldModel.Marks) -> WorldModel.Look? {
         outside {
             guard open() else { return nil }
             var current: Int64 = -2
@@ -132,6 +132,13 @@ final class Observer {
             version = current
             return look
         }
+    }
+
+    /// The newest row of each table; zeros while there are none.
+    func marks() -> WorldModel.Marks {
+        func last(_ table: String) -> Int { number("SELECT max(rowid) FROM \(table)") ?? 0 }
+        return WorldModel.Marks(
+            bound: last("world_bound"), ended: last("world_ended"), received: last("world_received"))
     }
 
     /// The sentences of `PRAGMA integrity_check`; nil while the database cannot be read.

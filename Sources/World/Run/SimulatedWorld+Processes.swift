@@ -51,7 +51,7 @@ extension SimulatedWorld {
     func live(_ process: SimulatedProcess) async throws {
         let store = try HandlerStore(
             path: Self.path, registry: WorldApp.registry, schemas: Account.coreSchemas + [WorldApp.schema],
-            role: process.role == .main ? .main : .worker, synchronous: .full, busyTimeout: 5000,
+            role: process.role == .main ? .main : .worker, synchronous: synchronous, busyTimeout: 5000,
             time: time(of: process), log: nil, system: system(of: process))
         process.store = store
         var configuration = AccountConfiguration(jid: WorldServer.account, password: WorldServer.password)
@@ -152,6 +152,7 @@ extension SimulatedWorld {
         places.processDied(process.disk)
         network.processDied(process.disk)
         process.isDying = true
+        checkIntegrity()
         if process.depth == 0 { putAway(process) }
     }
 
@@ -217,11 +218,13 @@ extension SimulatedWorld {
     func losePower() {
         mark(.powerLoss, "power lost")
         powerLosses += 1
-        observer.close()
         for process in processes { kill(process) }
+        observer.close()
         disk.losePower()
         machine.losePower()
         places.losePower(using: &random)
         startsAt = clock.now + 1_000_000
+        if synchronous == .normal { model.losePower(found: observer.marks()) }
+        checkIntegrity()
     }
 }

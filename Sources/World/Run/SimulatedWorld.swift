@@ -27,6 +27,8 @@ package final class SimulatedWorld: @unchecked Sendable {
     var random: SeededGenerator
     var incidents: Incidents
     private(set) var climate: Climate
+    /// When a commit of the stores counts as done.
+    let synchronous: HandlerStore.Synchronous
     let disk: SimulatedDisk
     let files: SQLiteFileSystem
     let machine = SimulatedMachine()
@@ -92,6 +94,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         files = SQLiteFileSystem(
             disk, clock: { clock.wall }, wait: { clock.now += Int64($0) * 1000 })
         network = SimulatedNetwork(seed: random.next(), now: { clock.now })
+        synchronous = Int.random(in: 0..<4, using: &random) == 0 ? .normal : .full
         var behavior = ServerBehavior()
         behavior.mechanisms = ["PLAIN"]
         behavior.extensibleMechanisms = Bool.random(using: &random) ? ["PLAIN"] : []
@@ -329,9 +332,7 @@ package final class SimulatedWorld: @unchecked Sendable {
             comeToRest()
         }
         model.checkEnd(messages: server.lastMessage)
-        if let sentences = observer.integrity(), sentences != ["ok"] {
-            model.fail("the database is damaged: \(sentences)")
-        }
+        checkIntegrity()
     }
 
     func comeToRest() {
@@ -346,8 +347,14 @@ package final class SimulatedWorld: @unchecked Sendable {
         }
     }
 
+    /// Looks for damage of the database.
+    func checkIntegrity() {
+        guard violation == nil, let sentences = observer.integrity(), sentences != ["ok"] else { return }
+        model.fail("the database is damaged: \(sentences)")
+    }
+
     var isAtRest: Bool {
-        model.isSettled && model.received.count == server.lastMessage && observer.number(Self.leftovers) == 0
+        model.isSettled(messages: server.lastMessage) && observer.number(Self.leftovers) == 0
     }
 
     /// What no process may leave for ever.

@@ -10,10 +10,10 @@ final class WorldModel {
     private var ended: [Int: String] = [:]
     /// What the application waits for, and the process that bound it.
     private var bound: [Int: (kind: String, process: String)] = [:]
+    /// The ids of all stanzas that were ever committed.
     private var boundIDs: Set<String> = []
-    private var lastEnded = 0
-    private var lastBound = 0
-    private var lastReceived = 0
+    /// The ids of those that still are, by what they are for.
+    private var stanzas: [Int: String] = [:]
     /// The messages of the peer that were stored, in order.
     private(set) var received: [String] = []
     private var receivedIDs: Set<String> = []
@@ -62,13 +62,63 @@ final class WorldModel {
         var copies = 0
     }
 
-    var marks: (bound: Int, ended: Int, received: Int) { (lastBound, lastEnded, lastReceived) }
+    /// The newest row of each table.
+    struct Marks: Equatable {
+        var bound = 0, ended = 0, received = 0
+
+        func isWithin(_ first: Marks, _ last: Marks) -> Bool {
+            first.bound...last.bound ~= bound && first.ended...last.ended ~= ended
+                && first.received...last.received ~= received
+        }
+    }
+
+    private(set) var marks = Marks()
+    /// The marks after each look.
+    private var history = [Marks()]
+    /// The things that ended and the messages that were stored, in the order of their rows.
+    private var endedNumbers: [Int] = []
+    /// Whether the store has lost commits with the power, which it was allowed to.
+    private var mayBeOlder = false
+    /// Messages that were stored, and gone after a loss of power.
+    private var lost: Set<String> = []
+
+    /// Power was lost, and stores are allowed to lose their newest commits by it.
+    ///
+    /// - Parameter found: What the store holds now.
+    func losePower(found: Marks) {
+        let index = history.indices.dropLast().last { found.isWithin(history[$0], history[$0 + 1]) }
+        guard let last = index ?? history.firstIndex(of: found) else {
+            return fail("after a loss of power the store holds \(found), which it never did")
+        }
+        history.removeSubrange((last + 1)...)
+        if history[last] != found { history.append(found) }
+        for n in endedNumbers.suffix(from: found.ended) { ended[n] = nil }
+        endedNumbers.removeSubrange(found.ended...)
+        for id in received.suffix(from: found.received) {
+            receivedIDs.remove(id)
+            lost.insert(id)
+        }
+        received.removeSubrange(found.received...)
+        bound = bound.filter { $0.key <= found.bound }
+        stanzas = stanzas.filter { $0.key <= found.bound }
+        confirmed = confirmed.filter { $0.key <= found.bound }
+        calls = calls.filter { $0.key <= found.bound }
+        runs = runs.filter { $0.key <= found.bound }
+        // What was acknowledged is counted anew, from an older state.
+        for number in sessions.keys { sessions[number]?.acknowledged = 0 }
+        marks = found
+        mayBeOlder = true
+    }
 
     func see(_ look: Look) {
+        defer { if marks != history.last { history.append(marks) } }
         for row in look.bound {
             bound[row.n] = (row.kind, row.process)
-            if let stanza = row.stanza { boundIDs.insert(stanza) }
-            lastBound = max(lastBound, row.n)
+            if let stanza = row.stanza {
+                boundIDs.insert(stanza)
+                stanzas[row.n] = stanza
+            }
+            marks.bound = max(marks.bound, row.n)
         }
         let isSameOwner = look.epoch == epoch
         if !isSameOwner { (epoch, owner) = (look.epoch, nil) }
@@ -77,7 +127,8 @@ final class WorldModel {
         }
         for row in look.received where isSameOwner { checkOwner(row.process, row.stanza) }
         for row in look.ended {
-            lastEnded = max(lastEnded, row.row)
+            marks.ended = max(marks.ended, row.row)
+            endedNumbers.append(row.n)
             if row.outcome == "early" { fail("\(row.n) was called before its time") }
             if row.outcome == "forged" { fail("\(row.n) ended with what a stranger sent") }
             if bound[row.n] == nil { fail("\(row.n) ended (\(row.outcome)) and was never bound") }
@@ -88,8 +139,9 @@ final class WorldModel {
             }
         }
         for row in look.received {
-            lastReceived = max(lastReceived, row.row)
+            marks.received = max(marks.received, row.row)
             received.append(row.stanza)
+            lost.remove(row.stanza)
             if !receivedIDs.insert(row.stanza).inserted {
                 fail("\(row.stanza) was stored twice, in \(row.process)")
             }
@@ -97,7 +149,7 @@ final class WorldModel {
         if bound.count != ended.count + look.waiting {
             fail("\(bound.count) were bound, \(ended.count) ended, and \(look.waiting) wait")
         }
-        if look.copies > 0 { fail("the store is older than what was sent from it") }
+        if look.copies > 0 && !mayBeOlder { fail("the store is older than what was sent from it") }
         if look.ofLostSessions > 0 {
             fail("\(look.ofLostSessions) requests and stanzas belong to a session that was lost")
         }
@@ -177,7 +229,7 @@ final class WorldModel {
             return fail("h=\(h) in session \(number), to which \(session.delivered.count) were sent")
         }
         for id in session.delivered[min(session.acknowledged, Int(h))..<Int(h)] {
-            if let id, !receivedIDs.contains(id) {
+            if let id, !receivedIDs.contains(id), !lost.contains(id) {
                 fail("\(id) was acknowledged to the server (h=\(h)) and is not stored")
             }
         }
@@ -195,8 +247,10 @@ final class WorldModel {
 
     // MARK: The end
 
-    /// Whether everything has ended.
-    var isSettled: Bool { ended.count == bound.count }
+    /// Whether everything has ended, and so many messages of the peer are stored.
+    func isSettled(messages: Int) -> Bool {
+        ended.count == bound.count && received.count + lost.count == messages
+    }
 
     /// What must hold once everything has come to rest.
     func checkEnd(messages: Int) {
@@ -204,10 +258,11 @@ final class WorldModel {
         for n in bound.keys.sorted() where ended[n] == nil {
             return fail("\(n) (\(kind(of: n))) never ended")
         }
-        for number in 1...max(1, messages) where messages > 0 && !receivedIDs.contains("p-\(number)") {
+        for number in 1...max(1, messages)
+        where messages > 0 && !receivedIDs.contains("p-\(number)") && !lost.contains("p-\(number)") {
             return fail("p-\(number) of the peer was never stored")
         }
-        for id in boundIDs.sorted() where id.hasPrefix("m-") && !arrivals.contains(id) {
+        for id in stanzas.values.sorted() where id.hasPrefix("m-") && !arrivals.contains(id) {
             return fail("\(id) never reached the server")
         }
     }
