@@ -96,6 +96,25 @@ import World
         return confirmed
     }
 
+    @Test("Z2 a store whose write-ahead log could not be turned on is refused")
+    func withoutLog() throws {
+        var opened = 0
+        for failing in 1...12 {
+            let machine = Machine(seed: 1)
+            _ = machine.start()
+            var syncs = 0
+            machine.disk.onCall = { call in
+                syncs += call.kind == .sync ? 1 : 0
+                return call.kind == .sync && syncs == failing ? .ioError : nil
+            }
+            guard let store = try? machine.open() else { continue }
+            opened += 1
+            let mode = try store.step { try $0.first("PRAGMA journal_mode") { $0.text(0) } }
+            #expect(mode == "wal", "sync \(failing) failed")
+        }
+        #expect(opened > 0)
+    }
+
     @Test(
         "Z2 after a kill or a loss of power at any call, a FULL store has what was confirmed, and whole steps only"
     )

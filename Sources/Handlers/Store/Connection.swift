@@ -200,7 +200,11 @@ final class Connection {
     ) throws(HandlerError) -> T? {
         let statement = try Statement(sql, in: database, isPersistent: false)
         try statement.bind(values)
-        return try statement.step() ? try read(statement.row) : nil
+        guard try statement.step() else { return nil }
+        let value = try read(statement.row)
+        // SQLite commits a change such as PRAGMA journal_mode with its last step, and that may fail.
+        if !statement.isReadOnly { while try statement.step() {} }
+        return value
     }
 
     func allOnce<T>(

@@ -16,6 +16,8 @@ package final class SimulatedMachine: @unchecked Sendable {
         var isAlive = true
         /// Whether a store has been there since it was recovered last.
         var isDirty = true
+        /// The alive byte of the process that recovers it, which keeps its lock meanwhile.
+        var recoverer: Int64?
         var runningCall: RunningCall?
         var ownNotifications: UInt32 = 0
         var changed: (@Sendable () -> Void)?
@@ -39,7 +41,7 @@ package final class SimulatedMachine: @unchecked Sendable {
     package func presence(of process: SimulatedDisk.Process?) -> SystemServices.Presence {
         { [self] (_, recover) throws(HandlerError) in
             let presence = SimulatedPresence(self, enter(process))
-            try recoverDead(recover)
+            try presence.recoverDead(recover)
             return presence
         }
     }
@@ -121,12 +123,21 @@ package final class SimulatedMachine: @unchecked Sendable {
         notifications &- slots[others].ownNotifications
     }
 
-    fileprivate func recoverDead<E>(_ body: (Int, RunningCall?) throws(E) -> Void) throws(E) {
+    fileprivate func recoverDead<E>(
+        by byte: Int64, _ body: (Int, RunningCall?) throws(E) -> Void
+    ) throws(E) {
         for slot in slots.indices where !slots[slot].isAlive && slots[slot].isDirty {
+            if let recoverer = slots[slot].recoverer, isAlive(recoverer) { continue }
+            slots[slot].recoverer = byte
+            defer { if slots[slot].recoverer == byte { slots[slot].recoverer = nil } }
             try body(slot, slots[slot].runningCall)
+            // It may have died meanwhile.
+            guard isAlive(byte) else { return }
             (slots[slot].isDirty, slots[slot].runningCall) = (false, nil)
         }
     }
+
+    private func isAlive(_ byte: Int64) -> Bool { slots.contains { $0.isAlive && $0.aliveByte == byte } }
 
     fileprivate func isVacant(_ slot: Int) -> Bool {
         slot >= slots.count || !slots[slot].isAlive && !slots[slot].isDirty
@@ -137,7 +148,7 @@ package final class SimulatedMachine: @unchecked Sendable {
     }
 
     fileprivate func watch(_ slot: Int, deathOf byte: Int64, _ ended: @escaping @Sendable () -> Void) {
-        if slots.contains(where: { $0.isAlive && $0.aliveByte == byte }) {
+        if isAlive(byte) {
             slots[slot].deaths[byte] = ended
         } else {
             deliver(slots[slot].process, ended)
@@ -173,7 +184,7 @@ private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
     var countOfOthers: UInt32 { isAlive ? machine.notifications(by: number) : 0 }
 
     func recoverDead<E>(_ body: (Int, RunningCall?) throws(E) -> Void) throws(E) {
-        if isAlive { try machine.recoverDead(body) }
+        if isAlive { try machine.recoverDead(by: byte, body) }
     }
 
     func whileVacant<E>(_ slot: Int, _ body: () throws(E) -> Void) throws(E) {
