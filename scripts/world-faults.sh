@@ -5,8 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 page=docs/internals/world-faults.md
-swift build -c release --traits Failpoints --product WorldTestProgram --scratch-path .build/world
-rows=$(SWIFT_DETERMINISTIC_HASHING=1 .build/world/release/WorldTestProgram faults "${1:-60}")
+swift build -c release --traits Failpoints --product pushwake-world --scratch-path .build/faults
+rows=$(.build/faults/release/pushwake-world --fault all --seed 1 --lives 40 --seconds "${1:-60}")
 {
     cat <<'END'
 # Faults that the simulated world finds
@@ -17,12 +17,11 @@ debug builds and with the package trait `Failpoints`. The world ([Sources/World]
 with the world.
 
 ```
-WorldTestProgram world 1 100 40 fault=no-fence trace    # the first seed that shows a fault, with its events
-WorldTestProgram faults 60 no-fence keep-lease          # rows of this table
+pushwake world --seed 14 --lives 40 --fault no-fence    # shortened, with its last events
 ```
 
-| Fault | What is wrong | Violation | Seed | Lives until then |
-|---|---|---|---|---|
+| Fault | What is wrong | Violation | Seed | Lives until then | Time on one core |
+|---|---|---|---|---|---|
 END
     echo "$rows"
 } >"$page"

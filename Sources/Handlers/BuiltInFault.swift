@@ -49,37 +49,37 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
         package static func choose(_ fault: BuiltInFault?) { chosen = fault }
 
         package var isOn: Bool { Self.chosen == self }
-
-        /// What the fault breaks.
-        package var summary: String {
-            switch self {
-            case .splitCommit: "The received count commits before the handlers of the stanzas ran."
-            case .ackBeforeCommit: "The ack is sent before the step commits."
-            case .countAfterAck: "The received count commits in a step of its own, after the ack."
-            case .ackTooHigh: "The ack is too high by one."
-            case .forgetDuplicates: "A duplicate counts as a new message."
-            case .markApart: "The mark of a message commits in a step of its own, after the message."
-            case .flushBeforeCommit: "Stanzas are written to the socket before the step commits."
-            case .dropUnacknowledged: "A resumption drops the stanzas that the server has not acknowledged."
-            case .resendAcknowledged: "A resumption sends stanzas again that the server has acknowledged."
-            case .deleteWhenWritten: "A stanza is deleted when it is written, not when it is acknowledged."
-            case .reuseNumbers: "A new stanza gets the number of a deleted one."
-            case .numberBeforeLock: "A stanza gets a number that was drawn before the step."
-            case .missingSync: "A commit does not sync the disk."
-            case .ignoreCommitError: "The error of a commit is ignored."
-            case .noFence: "A process commits although another one owns the stream."
-            case .keepLease: "The lease of a dead process is not freed."
-            case .shareLease: "A leased handler stays due, so that it is leased again."
-            case .loseTimer: "A takeover forgets when timers are due."
-            case .silentKeepAlive: "The keep-alive never requests a proof."
-            case .keepLostRequests: "The requests of a lost session are not ended."
-            case .forgetInvalidation: "An invalidation forgets the handlers among the arguments."
-            case .runBoth: "The invalidation handler runs although the handler was called."
-            case .forgetAttempts: "A retry forgets the number of attempts."
-            case .earlyTimer: "A timer ignores the milliseconds of its delay."
-            }
-        }
     #else
         @inline(__always) package var isOn: Bool { false }
     #endif
+
+    /// What the fault breaks.
+    package var summary: String {
+        switch self {
+        case .splitCommit: "The received count commits before the handlers of the stanzas ran."
+        case .ackBeforeCommit: "The ack is sent before the step commits."
+        case .countAfterAck: "The received count commits in a step of its own, after the ack."
+        case .ackTooHigh: "The ack is too high by one."
+        case .forgetDuplicates: "A duplicate counts as a new message."
+        case .markApart: "The mark of a message commits in a step of its own, after the message."
+        case .flushBeforeCommit: "Stanzas are written to the socket before the step commits."
+        case .dropUnacknowledged: "A resumption drops the stanzas that the server has not acknowledged."
+        case .resendAcknowledged: "A resumption sends stanzas again that the server has acknowledged."
+        case .deleteWhenWritten: "A stanza is deleted when it is written, not when it is acknowledged."
+        case .reuseNumbers: "A new stanza gets the number of a deleted one."
+        case .numberBeforeLock: "A stanza gets a number that was drawn before the step."
+        case .missingSync: "A commit does not sync the disk."
+        case .ignoreCommitError: "The error of a commit is ignored."
+        case .noFence: "A process commits although another one owns the stream."
+        case .keepLease: "The lease of a dead process is not freed."
+        case .shareLease: "A leased handler stays due, so that it is leased again."
+        case .loseTimer: "A takeover forgets when timers are due."
+        case .silentKeepAlive: "The keep-alive never requests a proof."
+        case .keepLostRequests: "The requests of a lost session are not ended."
+        case .forgetInvalidation: "An invalidation forgets the handlers among the arguments."
+        case .runBoth: "The invalidation handler runs although the handler was called."
+        case .forgetAttempts: "A retry forgets the number of attempts."
+        case .earlyTimer: "A timer ignores the milliseconds of its delay."
+        }
+    }
 }

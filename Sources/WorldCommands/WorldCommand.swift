@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import Handlers
 import PushwakeCommands
 import World
 import XMPPCore
@@ -12,6 +13,10 @@ package struct WorldCommand {
     private let time: Duration?
     private let wantsTrace: Bool
     private let report: String?
+    /// What is built into the library of this run; nil for nothing.
+    private let fault: BuiltInFault?
+    /// Whether to look for each fault that can be built in.
+    private let findsFaults: Bool
 
     /// Runs the command of this process, and exits.
     package static func main() -> Never {
@@ -43,6 +48,30 @@ package struct WorldCommand {
         worlds = try arguments.number("--worlds", in: 1...1_000_000_000) ?? (time == nil ? 1 : nil)
         wantsTrace = arguments.has("--trace")
         report = arguments.value("--report")
+        let name = arguments.value("--fault")
+        findsFaults = name == "all"
+        fault = try findsFaults ? nil : name.map(Self.fault)
+    }
+
+    private static func fault(_ name: String) throws(UsageError) -> BuiltInFault {
+        guard let fault = BuiltInFault(rawValue: name) else {
+            let names = BuiltInFault.allCases.map(\.rawValue).joined(separator: ", ")
+            throw UsageError("--fault must be 'all' or one of \(names), not '\(name)'")
+        }
+        return fault
+    }
+
+    /// - Parameter fault: Nil for none.
+    private func choose(_ fault: BuiltInFault?) throws {
+        #if DEBUG || Failpoints
+            BuiltInFault.choose(fault)
+        #else
+            if fault != nil {
+                throw CommandFailure(
+                    "this program was built without faults; build it for debugging, or with --traits Failpoints"
+                )
+            }
+        #endif
     }
 
     /// Parses a list such as `3,17-19`.
@@ -79,13 +108,16 @@ package struct WorldCommand {
     /// The command that makes a run again.
     static func command(_ recipe: WorldRecipe) -> String {
         let incidents = recipe.incidents.map { " --incidents \(list($0))" } ?? ""
-        return "pushwake world --seed \(recipe.seed) --lives \(recipe.lives)\(incidents)"
+        let fault = BuiltInFault.allCases.first(where: \.isOn).map { " --fault \($0.rawValue)" } ?? ""
+        return "pushwake world --seed \(recipe.seed) --lives \(recipe.lives)\(incidents)\(fault)"
     }
 
     // MARK: Running
 
     /// - Returns: Whether nothing was wrong.
     package func run() throws -> Bool {
+        if findsFaults { return try findFaults() }
+        try choose(fault)
         let start = ContinuousClock.now
         var totals = WorldTotals()
         var recipe = first
@@ -116,6 +148,41 @@ package struct WorldCommand {
         if wantsTrace { for line in world.trace { Terminal.say(VisibleText(line)) } }
         return world
     }
+
+    // MARK: Faults that are built in
+
+    /// Prints a row for each fault, with the first seed that shows it and the lives until then.
+    private func findFaults() throws -> Bool {
+        let limit = time ?? .seconds(60)
+        var hasAll = true
+        for fault in BuiltInFault.allCases {
+            try choose(fault)
+            let (start, found) = (ContinuousClock.now, find(until: .now + limit))
+            hasAll = hasAll && found != nil
+            let seconds = ((ContinuousClock.now - start).milliseconds + 999) / 1000
+            let cells = found.map { "\($0.sentence) | \($0.seed) | \($0.lives) | \(seconds) s" }
+            Terminal.say(
+                "| `\(fault.rawValue)` | \(fault.summary) | \(VisibleText(cells ?? "not found | | |")) |")
+        }
+        return hasAll
+    }
+
+    private func find(until end: ContinuousClock.Instant) -> (sentence: Substring, seed: UInt64, lives: Int)?
+    {
+        var (recipe, lives) = (first, 0)
+        while ContinuousClock.now < end {
+            let world = SimulatedWorld(recipe)
+            world.run()
+            lives += world.lives
+            if let violation = world.violation {
+                return (violation.split(separator: "\n").first ?? "", recipe.seed, lives)
+            }
+            recipe.seed += 1
+        }
+        return nil
+    }
+
+    // MARK: Failures
 
     /// How long a failed run may be made shorter.
     private static let shorteningLimit = Duration.seconds(60)

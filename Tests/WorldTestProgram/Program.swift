@@ -1,11 +1,8 @@
 import HandlersTestKit
 import World
 
-/// A program of three kinds.
-///
-/// - `WorldTestProgram SEED`: the tasks of three processes, in the order of a seed. The last process is killed after 6 choices.
-/// - `WorldTestProgram world FIRST LAST LIVES [fault=NAME] [trace]`: worlds from seeds, until one of them is violated.
-/// - `WorldTestProgram faults [SECONDS] [NAME …]`: the rows of docs/internals/world-faults.md.
+/// A program with the tasks of three processes, in the order of a seed: `WorldTestProgram SEED`. The last process is killed
+/// after 6 choices.
 @main enum Program {
     private actor Ledger {
         private(set) var lines: [String] = []
@@ -37,11 +34,6 @@ import World
     }
 
     static func main() {
-        switch CommandLine.arguments.dropFirst().first {
-        case "world": return Worlds.run()
-        case "faults": return Worlds.findFaults()
-        default: break
-        }
         let seed = CommandLine.arguments.dropFirst().first.flatMap(UInt64.init) ?? 0
         var random = SeededGenerator(seed: seed)
         let tasks = WorldTasks.shared

@@ -5,14 +5,6 @@ import Testing
 
 @Suite(.ownThread, .timeLimit(.minutes(10)))
 struct BuiltInFaultTests {
-    /// The last line of the worlds of some seeds.
-    private func world(_ words: String...) throws -> String {
-        let ending = try ProgramEnding(
-            of: "WorldTestProgram", ["world"] + words, environment: ["SWIFT_DETERMINISTIC_HASHING": "1"])
-        #expect(ending.status == 0, "\(ending)")
-        return ending.output.split(separator: "\n").last.map(String.init) ?? ""
-    }
-
     @Test(
         "Z6 the world finds a fault that is built into the shipped code",
         arguments: [
@@ -21,13 +13,16 @@ struct BuiltInFaultTests {
             (.resendAcknowledged, "was sent twice"),
         ])
     func finds(fault: BuiltInFault, sentence: String) throws {
-        let line = try world("1", "10", "20", "fault=\(fault.rawValue)")
-        #expect(line.contains(sentence), "the world did not notice \(fault.rawValue): \(line)")
+        let ending = try ProgramEnding(
+            of: "pushwake-world", ["--seed", "1", "--worlds", "10", "--fault", fault.rawValue],
+            within: .seconds(120))
+        #expect(ending.status == 1 && ending.output.contains(sentence), "\(ending)")
+        #expect(ending.output.contains("--fault \(fault.rawValue) --trace"), "\(ending)")
     }
 
-    @Test("Z6 without a fault nothing is wrong in the same worlds")
-    func healthy() throws {
-        let line = try world("1", "5", "20")
-        #expect(line.hasPrefix("seed 5:") && line.hasSuffix(" ok"), "\(line)")
+    @Test("Z6 a fault that does not exist is refused, with the names of those that do")
+    func unknown() throws {
+        let ending = try ProgramEnding(of: "pushwake-world", ["--fault", "none-such"])
+        #expect(ending.status == 64 && ending.complaint.contains("ack-too-high"), "\(ending)")
     }
 }

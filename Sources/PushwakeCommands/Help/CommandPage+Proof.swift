@@ -136,6 +136,10 @@ extension CommandPage {
                 Option(
                     "--incidents", "LIST",
                     "Only these incidents happen, as 3,17-19 or none; a failure prints the list to use."),
+                Option(
+                    "--fault", "NAME",
+                    "Build a fault into the library, to see that it is found; docs/internals/world-faults.md lists them. With all, print that list. Only in builds for debugging or with the trait Failpoints."
+                ),
                 Option("--trace", "Print a line for each event: its number, the microsecond, what happened."),
                 Option(
                     "--report", "FILE",
