@@ -112,9 +112,13 @@ final class Connection {
             try checkUsable()
             return try body()
         } catch {
-            if failure == nil, error.isStorageFailure { failure = error }
-            throw error
+            throw remembered(error)
         }
+    }
+
+    private func remembered(_ error: HandlerError) -> HandlerError {
+        if failure == nil, error.isStorageFailure { failure = error }
+        return error
     }
 
     // MARK: Statements of a step
@@ -135,6 +139,10 @@ final class Connection {
         try withStatement(sql, values) { (statement) throws(HandlerError) in
             guard try advance(statement) else { return nil }
             let value = try read(statement.row)
+            // Without memory a column reads as empty, and only the next call on the statement would say so.
+            if sqlite3_errcode(database) == SQLITE_NOMEM {
+                throw remembered(sqliteError(database, code: SQLITE_NOMEM, doing: "reading '\(sql)'"))
+            }
             // A change such as DELETE … RETURNING must run to its end; a query may stop here.
             if !statement.isReadOnly { while try advance(statement) {} }
             return value
@@ -160,7 +168,7 @@ final class Connection {
     ) throws(HandlerError) -> R {
         let statement = try guarding { () throws(HandlerError) in try takeStatement(sql) }
         defer { statement.reset() }
-        try statement.bind(values)
+        do { try statement.bind(values) } catch { throw remembered(error) }
         return try body(statement)
     }
 
