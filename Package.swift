@@ -167,7 +167,7 @@ let package = Package(
             name: "World",
             dependencies: [
                 "CSQLite", "CWorld", "HandlerMacrosSupport", "Handlers", "HandlersTestKit", "Platform",
-                "XMPPAccount", "XMPPCore", "XMPPTestKit", "XMPPTransport",
+                "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit", "XMPPTransport",
             ]),
         // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.
         .target(

@@ -1,5 +1,6 @@
 import Handlers
 import XMPPAccount
+import XMPPModules
 
 extension SimulatedWorld {
     // MARK: Processes
@@ -50,7 +51,7 @@ extension SimulatedWorld {
     /// What a program does.
     func live(_ process: SimulatedProcess) async throws {
         let store = try HandlerStore(
-            path: Self.path, registry: WorldApp.registry, schemas: Account.coreSchemas + [WorldApp.schema],
+            path: Self.path, registry: WorldApp.registry, schemas: Account.schemas + [WorldApp.schema],
             role: process.role == .main ? .main : .worker, synchronous: synchronous, busyTimeout: 5000,
             time: time(of: process), log: nil, system: system(of: process))
         process.store = store
@@ -63,6 +64,7 @@ extension SimulatedWorld {
         configuration.network = network.network(of: process.disk) { [clock] in clock.now + own.disk.ghostTime
         }
         configuration.ownerPlaces = places.places(of: process.disk)
+        if hasArchive { configuration.modules = [ArchiveModule(pageSize: 3)] }
         configuration.bindsInline = recipe.seed % 2 == 0
         let account = try Account(configuration, store: store)
         process.account = account

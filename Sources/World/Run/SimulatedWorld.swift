@@ -27,6 +27,8 @@ package final class SimulatedWorld: @unchecked Sendable {
     var random: SeededGenerator
     var incidents: Incidents
     private(set) var climate: Climate
+    /// Whether the account has an archive, and catches up with it.
+    let hasArchive: Bool
     /// When a commit of the stores counts as done.
     let synchronous: HandlerStore.Synchronous
     let disk: SimulatedDisk
@@ -105,7 +107,9 @@ package final class SimulatedWorld: @unchecked Sendable {
         behavior.acknowledgements =
             Bool.random(using: &random)
             ? .prompt : .delayed(.milliseconds(Int64.random(in: 1...2000, using: &random)))
-        server = WorldServer(seed: random.next(), network: network, behavior: behavior)
+        hasArchive = Bool.random(using: &random)
+        server = WorldServer(
+            seed: random.next(), network: network, behavior: behavior, hasArchive: hasArchive)
         observer = Observer(files)
         incidents = Incidents(seed: random.next(), chosen: recipe.incidents)
         self.random = random

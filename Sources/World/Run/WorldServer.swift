@@ -23,10 +23,12 @@ final class WorldServer {
     private var random: SeededGenerator
     /// The id of the last question to the peer, which a stranger may try to answer.
     private var lastQuestion: String?
+    /// The messages of the peer, when the account has an archive.
+    private let archive: WorldArchive?
     /// Told of every row of the server's log.
     var onRow: (ServerLogRow) -> Void = { _ in }
 
-    init(seed: UInt64, network: SimulatedNetwork, behavior: ServerBehavior) {
+    init(seed: UInt64, network: SimulatedNetwork, behavior: ServerBehavior, hasArchive: Bool) {
         self.network = network
         random = SeededGenerator(seed: seed)
         final class Ids: @unchecked Sendable {
@@ -41,7 +43,9 @@ final class WorldServer {
                 ids.last += 1
                 return "id\(ids.last)"
             })
+        archive = hasArchive ? WorldArchive() : nil
         core.addBot(Self.peer)
+        if hasArchive { core.services[Self.account] = .some([Namespaces.mam]) }
         network.server = .init(
             connected: { [unowned self] link in connected(link) },
             received: { [unowned self] link, bytes in received(bytes, link) },
@@ -107,6 +111,8 @@ final class WorldServer {
         case .drop(let link, let ending):
             parsers[link] = nil
             network.closeFromServer(link, reset: ending == .reset)
+        case .deliver(Self.account, let element):
+            for reply in archive?.service.replies(to: element) ?? [] { core.send(reply, from: Self.account) }
         case .deliver(_, let element): answer(element)
         }
     }
@@ -121,11 +127,13 @@ final class WorldServer {
     /// The time of the server, in nanoseconds; it is not the clock of the machine.
     private var now: Int64 = 0
 
+    private var wall: Timestamp { Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000) }
+
     func advance(to now: Int64) {
         self.now = now
         core.advance(
             to: ServerTime(
-                wall: Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000), monotonic: now / 1_000_000
+                wall: wall, monotonic: now / 1_000_000
             ))
         let due = answers.filter { $0.due <= now }
         answers.removeAll { $0.due <= now }
@@ -140,7 +148,7 @@ final class WorldServer {
     func sendMessage() {
         lastMessage += 1
         let message = Message(to: Self.account, id: "p-\(lastMessage)", body: String(lastMessage))
-        core.send(message.element, from: Self.peer)
+        core.send(archive?.add(message.element, at: wall) ?? message.element, from: Self.peer)
         core.endTurn()
         perform()
     }

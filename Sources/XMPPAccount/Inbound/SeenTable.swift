@@ -31,6 +31,7 @@ struct SeenTable {
         var isNew = true
         for mark in marks where isNew { isNew = try note(mark, of: &sender, in: step) }
         try senders.store(sender, limit: SeenSenders.marksEach, in: step)
+        if BuiltInFault.repeatArchived.isOn, case .archive = message.source { return true }
         return isNew || BuiltInFault.forgetDuplicates.isOn
     }
 

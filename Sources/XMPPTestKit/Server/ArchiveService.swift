@@ -35,6 +35,7 @@ package final class ArchiveService: Sendable {
     private let state: Mutex<State>
     private let make: @Sendable (Int) -> Element
     private let pageLimit: Int
+    private let storedAt: @Sendable (Int) -> Timestamp
 
     /// When the message of that number was stored: a second after the one before.
     ///
@@ -49,10 +50,16 @@ package final class ArchiveService: Sendable {
     /// - Parameters:
     ///   - count: How many messages it holds.
     ///   - pageLimit: How many it sends at once at most.
+    ///   - storedAt: When the message of a number was stored; not before the one before.
     ///   - make: Makes the message of a number.
-    package init(count: Int, pageLimit: Int = 250, make: @escaping @Sendable (Int) -> Element) {
+    package init(
+        count: Int, pageLimit: Int = 250,
+        storedAt: @escaping @Sendable (Int) -> Timestamp = ArchiveService.time(of:),
+        make: @escaping @Sendable (Int) -> Element
+    ) {
         state = Mutex(State(count: count))
         self.pageLimit = pageLimit
+        self.storedAt = storedAt
         self.make = make
     }
 
@@ -87,9 +94,17 @@ package final class ArchiveService: Sendable {
     ///   - stanza: What was sent to the archive's address.
     ///   - service: The service that answers.
     package func take(_ stanza: Element, _ service: ScriptedServer.Bot) {
-        guard let request = try? IQ(element: stanza), request.type.isRequest else { return }
+        for reply in replies(to: stanza) { service.send(reply) }
+    }
+
+    /// Returns the messages that a query asks for and its result, or an error; nothing for what is no request.
+    package func replies(to stanza: Element) -> [Element] {
+        guard let request = try? IQ(element: stanza), request.type.isRequest else { return [] }
+        func refusal(_ condition: StanzaError.Condition) -> [Element] {
+            request.errorReply(StanzaError(condition)).map { [$0.element] } ?? []
+        }
         guard let query = request.payload, query.has(name: "query", namespace: Namespaces.mam) else {
-            return service.refuse(stanza, StanzaError(.serviceUnavailable))
+            return refusal(.serviceUnavailable)
         }
         let set = query.child("set", Namespaces.rsm)
         let wanted = set?.child("max", Namespaces.rsm).flatMap { Int($0.text) } ?? pageLimit
@@ -97,18 +112,15 @@ package final class ArchiveService: Sendable {
         let start = query.child("x", Namespaces.dataForms).flatMap { DataForm($0)?["start"] }
             .flatMap { Timestamp($0) }
         let (count, firstKept) = state.withLock { ($0.count, $0.firstKept) }
-        if let after, after < firstKept || after >= count {
-            return service.refuse(stanza, StanzaError(.itemNotFound))
-        }
+        if let after, after < firstKept || after >= count { return refusal(.itemNotFound) }
         var first = max(after.map { $0 + 1 } ?? 0, firstKept)
-        if let start { while first < count, Self.time(of: first) < start { first += 1 } }
+        if let start { while first < count, storedAt(first) < start { first += 1 } }
         let end = min(count, first + min(wanted, pageLimit))
         state.withLock { $0.queries.append(Query(after: after, count: end - first, start: start)) }
-        for number in first..<max(first, end) {
-            service.send(result(number, query["queryid"], to: stanza["from"]))
-        }
-        service.answer(
-            stanza, payload: Self.fin(first..<max(first, end), of: count - first, isComplete: end >= count))
+        let range = first..<max(first, end)
+        let results = range.map { result($0, query["queryid"], to: stanza["from"]) }
+        let fin = Self.fin(range, of: count - first, isComplete: end >= count)
+        return results + (request.result(payload: fin).map { [$0.element] } ?? [])
     }
 
     /// Returns the message of a number, as the archive sends it.
@@ -120,7 +132,7 @@ package final class ArchiveService: Sendable {
     /// - Returns: `<message/>` with `<result/>` inside (XEP-0313 section 4.2).
     package func result(_ number: Int, _ query: ForeignText?, to recipient: ForeignText?) -> Element {
         let delay = Element(
-            "delay", namespace: Namespaces.delay, attributes: ["stamp": Self.time(of: number).description])
+            "delay", namespace: Namespaces.delay, attributes: ["stamp": storedAt(number).description])
         let forwarded = Element("forwarded", namespace: Namespaces.forward, children: [delay, make(number)])
         let result = Element(
             "result", namespace: Namespaces.mam, attributes: ["queryid": query, "id": String(number)],

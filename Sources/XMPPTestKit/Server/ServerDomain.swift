@@ -70,7 +70,7 @@ package struct ServerDomain: Sendable {
     var sessions: [Int: ServerSession] = [:]
     var accounts: [ForeignText: Account] = [:]
     /// The bare addresses that programs of the test answer for; of an account only what concerns these namespaces.
-    var services: [JID: Set<String>?] = [:]
+    package var services: [JID: Set<String>?] = [:]
     /// The session that an id of resumption belongs to.
     var resumable: [ForeignText: Int] = [:]
     /// The last count of sessions that are over, by their id.
