@@ -120,6 +120,8 @@ import XMPPModules
         "UPDATE outbox SET refusals = refusals + ?",
         // Looked at every so many events only.
         "DELETE FROM pubsub_seen_item WHERE row IN ( SELECT row FROM ( SELECT row, row_number()",
+        // A built-in fault.
+        "UPDATE handler SET due = NULL WHERE due > ?",
         // Commands of a person.
         "SELECT a.id, a.jid, o.device, o.identity FROM account a",
         "SELECT count(*) FROM message",

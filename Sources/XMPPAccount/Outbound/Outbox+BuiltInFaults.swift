@@ -14,8 +14,8 @@ extension Outbox {
     ) throws -> @Sendable (borrowing Step) throws -> Void {
         guard BuiltInFault.numberBeforeLock.isOn else { return run }
         let number = try store.read { snapshot in
-            try snapshot.first("SELECT seq + 1 FROM sqlite_sequence WHERE name = 'outbox'") {
-                (row) throws(HandlerError) in row.integer(0)
+            try snapshot.first("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'") {
+                (row) throws(HandlerError) in row.integer(0) + 1
             }
         }
         return { step in
