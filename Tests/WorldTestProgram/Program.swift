@@ -1,8 +1,13 @@
+import Foundation
+import Handlers
 import HandlersTestKit
 import World
 
-/// A program with the tasks of three processes, in the order of a seed: `WorldTestProgram SEED`. The last process is killed
-/// after 6 choices.
+/// A program whose tasks run when it says so.
+///
+/// - `WorldTestProgram SEED`: the tasks of three processes, in the order of a seed. The last process is killed after 6 choices.
+/// - `WorldTestProgram close FOLDER`: a runner that is closed before the async handler that it leased begins, and a second
+///   runner on the same database.
 @main enum Program {
     private actor Ledger {
         private(set) var lines: [String] = []
@@ -33,7 +38,28 @@ import World
         log.append("\(name) \(await ledger.lines.count)")
     }
 
-    static func main() {
+    private struct Noted: AsyncHandler {
+        static let id = "world.noted"
+        func run(_ call: AsyncCall<TimerFired>) async throws { log.append("called, attempt \(call.attempt)") }
+    }
+
+    private static func close(in folder: String) throws {
+        let tasks = WorldTasks.shared
+        let store = try HandlerStore(path: folder + "/app.db", registry: HandlerRegistry([Noted.self]))
+        _ = try store.step { try $0.schedule(Noted().durable, after: .zero) }
+        for name in ["first", "second"] {
+            let runner = try HandlerRunner(store)
+            try runner.runDue()
+            if name == "first" { runner.close() }
+            while let job = tasks.ready.first { tasks.run(job) }
+            log.append("\(name) done")
+            runner.close()
+        }
+        print(log.joined(separator: ", "))
+    }
+
+    static func main() throws {
+        if CommandLine.arguments.count == 3 { return try close(in: CommandLine.arguments[2]) }
         let seed = CommandLine.arguments.dropFirst().first.flatMap(UInt64.init) ?? 0
         var random = SeededGenerator(seed: seed)
         let tasks = WorldTasks.shared

@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 import TestThreads
 import Testing
@@ -24,5 +25,18 @@ import Testing
             }
             #expect(!log.contains("c 8"), "\(log)")
         }
+    }
+
+    @Test(
+        "H14 an async handler whose lease was given back before it began is called by the next runner alone"
+    )
+    func closedBeforeItBegan() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "world-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let ending = try ProgramEnding(of: "WorldTestProgram", ["close", folder.path])
+        #expect(ending.status == 0, "\(ending)")
+        let log = ending.output.split(separator: "\n").last
+        #expect(log == "first done, called, attempt 1, second done", "\(ending)")
     }
 }

@@ -17,6 +17,8 @@ extension HandlerRunner {
         var unsettled: Unsettled?
         do {
             try Failpoint.afterLease.hit()
+            // A runner that was closed before this task began has given the lease back: another process runs it.
+            guard state.withLock({ $0.leases[ObjectIdentifier(lease)] != nil }) else { return }
             unsettled = await lease.run(body)
         } catch {
             failed(error)
