@@ -10,7 +10,7 @@ struct BuiltInFaultTests {
         arguments: [
             (BuiltInFault.ackTooHigh, "were sent"), (.shareLease, "at the same time"),
             (.runBoth, "ended twice"), (.earlyTimer, "before its time"),
-            (.resendAcknowledged, "was sent twice"),
+            (.resendAcknowledged, "was sent twice"), (.staleLists, "at the server"),
         ])
     func finds(fault: BuiltInFault, sentence: String) throws {
         let ending = try ProgramEnding(

@@ -8,22 +8,25 @@ import World
 
 /// `pushwake world`, with seeds that stay and seeds that change.
 @Suite(.ownThread, .timeLimit(.minutes(3))) struct WorldCommandTests {
-    private func world(_ words: String...) throws -> ProgramEnding {
+    private func world(_ words: String...) throws -> ProgramEnding { try world(words) }
+
+    private func world(_ words: [String]) throws -> ProgramEnding {
         try ProgramEnding(of: "pushwake-world", words, within: .seconds(120))
     }
 
     @Test("Z1 the same seed gives the same digest, whatever surrounds the process, and another one does not")
     func digest() throws {
-        let words = ["--seed", "1", "--worlds", "3"]
-        let first = try ProgramEnding(of: "pushwake-world", words)
+        let words = ["--seed", "1", "--worlds", "2", "--lives", "8"]
+        let first = try world(words)
         let again = try ProgramEnding(
             of: "pushwake-world", words,
-            environment: ["TZ": "Asia/Tokyo", "PADDING": String(repeating: "x", count: 5000)])
+            environment: ["TZ": "Asia/Tokyo", "PADDING": String(repeating: "x", count: 5000)],
+            within: .seconds(120))
         #expect(first.status == 0, "\(first)")
         let pattern = /digest ([0-9a-f]+)/
         let digest = try #require(first.output.firstMatch(of: pattern)?.1)
         #expect(again.output.firstMatch(of: pattern)?.1 == digest)
-        let other = try world("--seed", "2", "--worlds", "3")
+        let other = try world(["--seed", "2", "--worlds", "2", "--lives", "8"])
         #expect(other.output.firstMatch(of: pattern)?.1 != digest)
     }
 
@@ -46,8 +49,7 @@ import World
             !$0.hasPrefix("#")
         }
         for line in lines {
-            let words = line.split(separator: " ").map(String.init)
-            let ending = try ProgramEnding(of: "pushwake-world", words)
+            let ending = try world(line.split(separator: " ").map(String.init))
             #expect(ending.status == 0, "\(line)\n\(ending)")
         }
     }

@@ -119,7 +119,8 @@ final class Observer {
                 && rows(
                     """
                     SELECT count(*) FROM handler
-                    WHERE name IN ('world.answered', 'world.acknowledged', 'world.relay', 'world.remind', 'world.work')
+                    WHERE name IN ('world.answered', 'world.acknowledged', 'world.relay', 'world.remind', 'world.work',
+                        'world.changed')
                     """, 0, { look.waiting = Int(sqlite3_column_int64($0, 0)) })
                 && rows(
                     """
@@ -147,6 +148,37 @@ final class Observer {
             guard open() else { return nil }
             var sentences: [String] = []
             return rows("PRAGMA integrity_check", 0) { sentences.append(text($0, 0)) } ? sentences : nil
+        }
+    }
+
+    /// The roster and the block list of the account, as ``WorldLists/text`` has them.
+    func lists() -> String {
+        outside {
+            guard open() else { return "" }
+            var items: [String] = []
+            _ = rows("SELECT jid || '=' || coalesce(name, '') FROM roster_item ORDER BY jid") {
+                items.append(text($0, 0))
+            }
+            _ = rows("SELECT jid FROM blocked ORDER BY jid") { items.append(text($0, 0)) }
+            return items.joined(separator: " ")
+        }
+    }
+
+    /// The number of rows of each table.
+    func counts() -> [(table: String, rows: Int)] {
+        outside {
+            guard open() else { return [] }
+            var tables: [String] = []
+            _ = rows(
+                "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
+            ) {
+                tables.append(text($0, 0))
+            }
+            return tables.map { table in
+                var count = 0
+                _ = rows("SELECT count(*) FROM \(table)") { count = Int(sqlite3_column_int64($0, 0)) }
+                return (table, count)
+            }
         }
     }
 

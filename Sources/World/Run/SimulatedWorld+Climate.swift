@@ -8,7 +8,7 @@ extension SimulatedWorld {
         /// How likely a fault is between two events, one in so many.
         package var kills = 0, freezes = 0, workers = 0, powerLosses = 0
         package var resets = 0, blocks = 0, outages = 0, expiries = 0, restarts = 0, clockJumps = 0
-        package var wrongCounts = 0, strangers = 0
+        package var wrongCounts = 0, strangers = 0, lists = 0
         /// How likely a message of the peer is between two events, one in so many.
         package var messages = 60
 
@@ -162,6 +162,10 @@ extension SimulatedWorld {
         if strikes(climate.strangers) {
             mark(.stranger, "sends something")
             server.sendStrange(using: &incidents.details)
+        }
+        if strikes(climate.lists) {
+            mark(.list, "another device changes a list")
+            server.changeLists(using: &incidents.details)
         }
         if strikes(climate.clockJumps) {
             clock.wallOffset = Int64.random(in: -100_000...100_000, using: &incidents.details) * 1_000_000

@@ -64,7 +64,8 @@ extension SimulatedWorld {
         configuration.network = network.network(of: process.disk) { [clock] in clock.now + own.disk.ghostTime
         }
         configuration.ownerPlaces = places.places(of: process.disk)
-        if hasArchive { configuration.modules = [ArchiveModule(pageSize: 3)] }
+        if options.hasArchive { configuration.modules.append(ArchiveModule(pageSize: 3)) }
+        if options.hasLists { configuration.modules += [RosterModule(), BlockingModule()] }
         configuration.bindsInline = recipe.seed % 2 == 0
         let account = try Account(configuration, store: store)
         process.account = account
@@ -100,7 +101,7 @@ extension SimulatedWorld {
 
     func work(_ account: Account, _ process: SimulatedProcess) async throws {
         let kinds = (0..<Int.random(in: 1...3, using: &random)).map { _ in
-            Int.random(in: 0..<4, using: &random)
+            Int.random(in: 0..<(options.hasLists ? 6 : 4), using: &random)
         }
         do {
             let numbers = try await account.perform { step in
@@ -109,6 +110,7 @@ extension SimulatedWorld {
                     case 0: try WorldApp.sendMessage(from: account, in: step)
                     case 1: try WorldApp.ask(from: account, in: step)
                     case 2: try WorldApp.remind(in: step)
+                    case 4, 5: try WorldApp.change(kind == 4 ? .roster : .blocking, of: account, in: step)
                     default: try WorldApp.work(in: step)
                     }
                 }
@@ -228,5 +230,6 @@ extension SimulatedWorld {
         startsAt = clock.now + 1_000_000
         if synchronous == .normal { model.losePower(found: observer.marks()) }
         checkIntegrity()
+        checkBounds(isAtRest: false)
     }
 }

@@ -27,8 +27,16 @@ package final class SimulatedWorld: @unchecked Sendable {
     var random: SeededGenerator
     var incidents: Incidents
     private(set) var climate: Climate
-    /// Whether the account has an archive, and catches up with it.
-    let hasArchive: Bool
+    /// What the account and its server have in a run.
+    struct Options {
+        /// Whether the account has an archive, and catches up with it.
+        var hasArchive: Bool
+        /// Whether it has a roster and a block list.
+        var hasLists: Bool
+        /// Whether the server keeps the parser of a broken connection for the session that is resumed.
+        var keepsParsers: Bool
+    }
+    let options: Options
     /// When a commit of the stores counts as done.
     let synchronous: HandlerStore.Synchronous
     let disk: SimulatedDisk
@@ -107,9 +115,14 @@ package final class SimulatedWorld: @unchecked Sendable {
         behavior.acknowledgements =
             Bool.random(using: &random)
             ? .prompt : .delayed(.milliseconds(Int64.random(in: 1...2000, using: &random)))
-        hasArchive = Bool.random(using: &random)
+        // Not drawn: earlier seeds keep their meaning.
+        options = Options(
+            hasArchive: Bool.random(using: &random), hasLists: recipe.seed / 32 % 2 == 0,
+            keepsParsers: recipe.seed / 8 % 4 == 1)
+        behavior.offersRosterVersions = options.hasLists
+        climate.lists = options.hasLists ? 100 : 0
         server = WorldServer(
-            seed: random.next(), network: network, behavior: behavior, hasArchive: hasArchive)
+            seed: random.next(), network: network, behavior: behavior, options: options)
         observer = Observer(files)
         incidents = Incidents(seed: random.next(), chosen: recipe.incidents)
         self.random = random
@@ -337,6 +350,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         }
         model.checkEnd(messages: server.lastMessage)
         checkIntegrity()
+        checkBounds(isAtRest: true)
     }
 
     func comeToRest() {
@@ -357,15 +371,32 @@ package final class SimulatedWorld: @unchecked Sendable {
         model.fail("the database is damaged: \(sentences)")
     }
 
+    func checkBounds(isAtRest: Bool) {
+        guard violation == nil else { return }
+        let bounds = WorldBounds(
+            bound: model.boundCount, messages: server.lastMessage, pushes: server.lists?.lastPush ?? 0,
+            lives: lives, powerLosses: powerLosses,
+            alive: machine.alive.count, isAtRest: isAtRest)
+        if let sentence = bounds.violation(of: observer.counts()) { model.fail(sentence) }
+    }
+
     var isAtRest: Bool {
         model.isSettled(messages: server.lastMessage) && observer.number(Self.leftovers) == 0
+            && observer.number(slotsOfDead) == 0
+            && (server.lists == nil || server.lists?.text == observer.lists())
     }
 
     /// What no process may leave for ever.
     static let leftovers =
         "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM request) + (SELECT count(*) FROM handler WHERE state = 3)"
 
+    /// What the next process frees of those that died.
+    var slotsOfDead: String {
+        let alive = machine.alive.map(String.init).joined(separator: ", ")
+        return "SELECT count(*) FROM connected_slot WHERE slot NOT IN (\(alive))"
+    }
+
     var rest: String {
-        "\(model.summary), \(server.lastMessage) messages of the peer, \(server.offlineCount) stored at the server, outbox \(observer.number("SELECT count(*) FROM outbox") ?? -1), requests \(observer.number("SELECT count(*) FROM request") ?? -1), handlers \(observer.number("SELECT count(*) FROM handler") ?? -1), quarantined \(observer.number("SELECT count(*) FROM handler WHERE state = 2") ?? -1)"
+        "\(model.summary), \(server.lastMessage) messages of the peer, \(server.offlineCount) stored at the server, outbox \(observer.number("SELECT count(*) FROM outbox") ?? -1), requests \(observer.number("SELECT count(*) FROM request") ?? -1), handlers \(observer.number("SELECT count(*) FROM handler") ?? -1), quarantined \(observer.number("SELECT count(*) FROM handler WHERE state = 2") ?? -1), slots of dead processes \(observer.number(slotsOfDead) ?? -1), lists \(observer.lists()) at the account, \(server.lists?.text ?? "none") at the server"
     }
 }

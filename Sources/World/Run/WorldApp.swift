@@ -39,7 +39,7 @@ enum WorldApp {
     static var registry: HandlerRegistry {
         HandlerRegistry([
             Received.self, Answered.self, Abandoned.self, Relay.self, Acknowledged.self, Remind.self,
-            Work.self,
+            Work.self, Changed.self,
         ])
     }
 
@@ -91,6 +91,26 @@ enum WorldApp {
         return n
     }
 
+    enum List { case roster, blocking }
+
+    /// Changes one of the lists at the server.
+    static func change(_ list: List, of account: Account, in step: borrowing Step) throws -> Int {
+        let n = try next(in: step)
+        let jid = try JID(WorldLists.contact(n % 6))
+        let change: AccountOperation<IQReply, Void> =
+            switch (list, n % 3) {
+            case (.roster, 0): .roster.remove(jid)
+            case (.roster, _): .roster.set(jid, name: "n-\(n)")
+            case (.blocking, 0): .blocking.unblock([jid])
+            case (.blocking, _): .blocking.block([jid])
+            }
+        try account.send(
+            change, then: Changed(n: n).durable, orElse: Abandoned(n: n).durable, timeout: .seconds(60),
+            in: step)
+        try bound(n, "change", in: step)
+        return n
+    }
+
     static func remind(in step: borrowing Step) throws -> Int {
         let n = try next(in: step)
         let delay = Duration.milliseconds(n % 3 == 0 ? 5000 : 20)
@@ -134,6 +154,15 @@ enum WorldApp {
                 case .timeout: "timeout"
                 }
             try WorldApp.ended(n, outcome, in: call.step)
+        }
+    }
+
+    struct Changed: Handler {
+        static let id = "world.changed"
+        var n: Int
+        func run(_ call: borrowing Call<IQReply>) throws {
+            let isRefused = if case .error = call.outcome { true } else { false }
+            try WorldApp.ended(n, isRefused ? "refused" : "changed", in: call.step)
         }
     }
 

@@ -156,7 +156,9 @@ final class WorldModel {
     }
 
     /// Whether only the owner of the stream ends such a handler.
-    private static func endsOnStream(_ kind: String) -> Bool { kind == "question" || kind == "message" }
+    private static func endsOnStream(_ kind: String) -> Bool {
+        ["question", "message", "change"].contains(kind)
+    }
 
     private func checkOwner(_ process: String, _ what: String) {
         if let owner, owner != process {
@@ -268,6 +270,7 @@ final class WorldModel {
     }
 
     var endedCount: Int { ended.count }
+    var boundCount: Int { bound.count }
 
     /// The counts, for the report.
     var summary: String {

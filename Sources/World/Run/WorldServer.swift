@@ -25,10 +25,18 @@ final class WorldServer {
     private var lastQuestion: String?
     /// The messages of the peer, when the account has an archive.
     private let archive: WorldArchive?
+    /// The roster and the block list, when the account has them.
+    let lists: WorldLists?
+    /// Whether a session that was resumed goes on with the parser of its last connection, as Prosody's do: what was torn there
+    /// swallows what comes next.
+    private let keepsParsers: Bool
+    /// The last connection of each session, and the parsers of those that ended.
+    private var lastLinks: [Int: Int] = [:]
+    private var leftParsers: [Int: StreamParser] = [:]
     /// Told of every row of the server's log.
     var onRow: (ServerLogRow) -> Void = { _ in }
 
-    init(seed: UInt64, network: SimulatedNetwork, behavior: ServerBehavior, hasArchive: Bool) {
+    init(seed: UInt64, network: SimulatedNetwork, behavior: ServerBehavior, options: SimulatedWorld.Options) {
         self.network = network
         random = SeededGenerator(seed: seed)
         final class Ids: @unchecked Sendable {
@@ -43,9 +51,14 @@ final class WorldServer {
                 ids.last += 1
                 return "id\(ids.last)"
             })
-        archive = hasArchive ? WorldArchive() : nil
+        archive = options.hasArchive ? WorldArchive() : nil
+        lists = options.hasLists ? WorldLists() : nil
+        keepsParsers = options.keepsParsers
         core.addBot(Self.peer)
-        if hasArchive { core.services[Self.account] = .some([Namespaces.mam]) }
+        var services: Set<String> = []
+        if options.hasArchive { services.insert(Namespaces.mam) }
+        if options.hasLists { services.formUnion(WorldLists.namespaces) }
+        if !services.isEmpty { core.services[Self.account] = .some(services) }
         network.server = .init(
             connected: { [unowned self] link in connected(link) },
             received: { [unowned self] link, bytes in received(bytes, link) },
@@ -82,7 +95,7 @@ final class WorldServer {
     }
 
     private func ended(_ link: Int) {
-        parsers[link] = nil
+        leave(link)
         core.lost(link)
         perform()
         network.closeFromServer(link, reset: false)
@@ -91,7 +104,10 @@ final class WorldServer {
     private func perform() {
         while true {
             let actions = core.takeActions()
-            for row in core.takeLog().rows { onRow(row) }
+            for row in core.takeLog().rows {
+                follow(row)
+                onRow(row)
+            }
             if actions.isEmpty { return }
             for action in actions { perform(action) }
         }
@@ -106,15 +122,42 @@ final class WorldServer {
         case .restart(let link): parsers[link] = try? StreamParser()
         case .close(let link):
             network.send(Serializer.streamEnd, to: link)
-            parsers[link] = nil
+            leave(link)
             network.closeFromServer(link, reset: false)
         case .drop(let link, let ending):
-            parsers[link] = nil
+            leave(link)
             network.closeFromServer(link, reset: ending == .reset)
-        case .deliver(Self.account, let element):
-            for reply in archive?.service.replies(to: element) ?? [] { core.send(reply, from: Self.account) }
+        case .deliver(Self.account, let element): serve(element)
         case .deliver(_, let element): answer(element)
         }
+    }
+
+    /// Answers for the account, as its server does.
+    private func serve(_ element: Element) {
+        if element.firstElement?.namespace == Namespaces.mam {
+            for reply in archive?.service.replies(to: element) ?? [] { core.send(reply, from: Self.account) }
+        } else if let lists {
+            lists.forgetSessions { !core.sessions(of: .session($0)).isEmpty }
+            let session = element["from"].flatMap { try? JID($0) }.flatMap {
+                core.sessions(of: .jid($0)).last
+            }
+            for reply in lists.replies(to: element, of: session) { core.send(reply, from: Self.account) }
+        }
+    }
+
+    // MARK: Parsers that outlive their connection
+
+    private func leave(_ link: Int) {
+        if keepsParsers, let parser = parsers[link] { leftParsers[link] = parser }
+        parsers[link] = nil
+    }
+
+    private func follow(_ row: ServerLogRow) {
+        guard keepsParsers, row.session > 0, row.connection > 0 else { return }
+        let (session, link) = (Int(row.session), Int(row.connection))
+        let last = lastLinks.updateValue(link, forKey: session)
+        guard row.event == .resumed, let last, last != link else { return }
+        if let parser = leftParsers.removeValue(forKey: last) ?? parsers[last] { parsers[link] = parser }
     }
 
     // MARK: Time
@@ -170,6 +213,17 @@ final class WorldServer {
         }
     }
 
+    // MARK: Lists
+
+    /// Another device of the user changes the roster or the block list.
+    func changeLists(using random: inout SeededGenerator) {
+        guard let lists else { return }
+        lists.forgetSessions { !core.sessions(of: .session($0)).isEmpty }
+        for push in lists.change(using: &random) { core.send(push, from: Self.account) }
+        core.endTurn()
+        perform()
+    }
+
     // MARK: Faults
 
     /// Lets one session be acknowledged as XEP-0198 forbids, or not at all, until it ends or ``behave()``.
@@ -206,9 +260,15 @@ final class WorldServer {
             for child in children { element.append(child) }
             return element
         }
+        func push(_ name: String, _ space: String) -> Element {
+            let item = Element(
+                "item", namespace: space, attributes: ["jid": WorldLists.contact(0), "name": "forged"])
+            return stanza(
+                "iq", ["type": "set", "id": "push-0"], [Element(name, namespace: space, children: [item])])
+        }
         let body = Element("body", namespace: Namespaces.client, text: "3")
         let id = lastQuestion ?? "q-0"
-        switch Int.random(in: 0..<9, using: &random) {
+        switch Int.random(in: 0..<(lists == nil ? 9 : 11), using: &random) {
         case 0: return stanza("iq", ["type": "result", "id": id], [answer])
         case 1: return stanza("iq", ["type": "error", "id": id])
         case 2: return stanza("iq", ["type": "odd", "id": "s-1"])
@@ -217,7 +277,9 @@ final class WorldServer {
         case 5: return stanza("message", ["type": "chat", "id": "p-\(lastMessage)"], [body])
         case 6: return stanza("message", ["id": HostileText.marks(3000)], [answer, body, body])
         case 7: return stanza("message", ["type": "error", "id": "m-1"])
-        default: return stanza("presence", ["type": "unavailable", "id": HostileText.marks(500)], [answer])
+        case 8: return stanza("presence", ["type": "unavailable", "id": HostileText.marks(500)], [answer])
+        case 9: return push("query", Namespaces.roster)
+        default: return push("block", Namespaces.blocking)
         }
     }
 

@@ -1,7 +1,7 @@
 /// The lives of the processes and handlers of a run, to be drawn. Times in nanoseconds of the world.
 package struct WorldTimeline {
     package enum Kind: String {
-        case kill, freeze, disk, memory, message, push, reset, block, outage, expiry, restart, stranger
+        case kill, freeze, disk, memory, message, push, reset, block, outage, expiry, restart, stranger, list
         case powerLoss = "power-loss", halfOpen = "half-open", clockJump = "clock-jump",
             wrongCount = "wrong-count"
     }

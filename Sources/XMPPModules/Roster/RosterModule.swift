@@ -56,7 +56,7 @@ public struct RosterModule: AccountModule {
     }
 
     func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
-        guard scope == .session else { return }
+        guard scope == .session, !BuiltInFault.staleLists.isOn else { return }
         let update = RosterUpdate(account)
         let state = try update.roster.state(in: step)
         // RFC 6121 section 2.6: the version goes to servers that have announced versions, and only to those; an empty one

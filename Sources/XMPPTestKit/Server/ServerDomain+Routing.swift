@@ -32,7 +32,7 @@ extension ServerDomain {
         guard let to = text.map({ address($0) }) ?? sender.bare else {
             return bounce(stanza, .jidMalformed)
         }
-        if isForService(stanza, to: to.bare) {
+        if isForService(stanza, to: to) {
             var stanza = stanza
             stanza["to"] = to.foreignText
             return perform(.deliver(to.bare, stanza))
@@ -45,8 +45,10 @@ extension ServerDomain {
     }
 
     private func isForService(_ stanza: Element, to jid: JID) -> Bool {
-        guard let service = services[jid] else { return false }
+        guard let service = services[jid.bare] else { return false }
         guard let namespaces = service else { return true }
+        // What names a resource is for that client.
+        if jid.isFull { return false }
         let isRequest = stanza["type"].flatMap(IQ.Kind.init)?.isRequest == true
         return stanza.name == "iq" && isRequest
             && stanza.firstElement.map { namespaces.contains($0.namespace) } == true

@@ -1,0 +1,64 @@
+/// How many rows each table of a world's database may have.
+///
+/// A table that is not named here is a violation, so that a new one gets a bound.
+struct WorldBounds {
+    /// The handlers of the application that were ever bound, and the messages and pushes that were ever sent to the account.
+    let bound: Int, messages: Int, pushes: Int
+    let lives: Int, powerLosses: Int
+    /// The processes that live.
+    let alive: Int
+    /// Whether everything has ended, so that nothing may be left that waits.
+    let isAtRest: Bool
+
+    private static let single: Set<String> = [
+        "account", "archive", "fast_token", "listener", "login", "own_presence", "ownership", "place",
+        "roster",
+        "session",
+    ]
+    /// What waits for the server, for a handler or for a process.
+    private static let waiting: Set<String> = [
+        "archive_query", "deferred", "delivery", "dropped_call", "event", "inbound_request", "outbox",
+        "request",
+        "seen", "subscription_stanza", "subscription_wait",
+    ]
+    /// Tables of features that no world uses.
+    private static let unused: Set<String> = [
+        "capability", "capability_query", "contact_presence", "entity", "occupant", "push_registration",
+        "push_removal", "room", "room_invitation", "room_message", "room_watch", "subscription_request",
+    ]
+
+    /// - Returns: Nil for a table without a bound.
+    private func limit(of table: String) -> Int? {
+        if Self.single.contains(table) { return 1 }
+        if Self.waiting.contains(table) { return isAtRest ? 0 : 2 * bound + messages + 10 }
+        if Self.unused.contains(table) { return 0 }
+        return switch table {
+        // The listener for messages stays.
+        case "handler": isAtRest ? 1 : bound + 10
+        // Beside those of the application: what modules ask when a session begins, and the relays of chains.
+        case "ending": 2 * bound + 6 * lives
+        // A message is known by its id, and by its places in archives; a sent one, too.
+        case "seen_mark": 4 * messages + pushes + bound + 10
+        case "seen_sender": 5
+        case "identity": 1 + powerLosses
+        case "connected_clock": 2
+        // Those of dead processes are freed by the next one.
+        case "connected_slot": isAtRest ? 2 * alive : 2 * lives
+        case "module": 5
+        case "module_schema": 20
+        case "roster_item", "blocked": 6
+        case "world_bound", "world_ended": bound
+        case "world_received": messages
+        default: nil
+        }
+    }
+
+    /// - Returns: What is wrong; nil when nothing is.
+    func violation(of counts: [(table: String, rows: Int)]) -> String? {
+        for (table, rows) in counts {
+            guard let limit = limit(of: table) else { return "the table \(table) has no bound" }
+            if rows > limit { return "the table \(table) has \(rows) rows, and may have \(limit)" }
+        }
+        return nil
+    }
+}
