@@ -30,11 +30,13 @@ extension RealHome {
         return try scene.peer(PackageResources.rooms_peer_py, as: user)
     }
 
-    /// An account that is connected and has rooms.
+    /// An account that is connected and has rooms, and that the server knows to be available.
     func withRooms(port: UInt16? = nil) async throws -> Account {
         let account = try account(port: port) { $0.modules = .standard }
         try await account.connect()
         try await account.listen()
+        // The server takes stanzas one after another, and sends invitations to available resources only.
+        _ = try await account.ping(nil)
         return account
     }
 
