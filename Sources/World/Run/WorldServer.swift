@@ -268,7 +268,7 @@ final class WorldServer {
         }
         let body = Element("body", namespace: Namespaces.client, text: "3")
         let id = lastQuestion ?? "q-0"
-        switch Int.random(in: 0..<(lists == nil ? 9 : 11), using: &random) {
+        switch Int.random(in: 0..<(lists == nil ? 9 : 15), using: &random) {
         case 0: return stanza("iq", ["type": "result", "id": id], [answer])
         case 1: return stanza("iq", ["type": "error", "id": id])
         case 2: return stanza("iq", ["type": "odd", "id": "s-1"])
@@ -279,8 +279,30 @@ final class WorldServer {
         case 7: return stanza("message", ["type": "error", "id": "m-1"])
         case 8: return stanza("presence", ["type": "unavailable", "id": HostileText.marks(500)], [answer])
         case 9: return push("query", Namespaces.roster)
-        default: return push("block", Namespaces.blocking)
+        case 10: return push("block", Namespaces.blocking)
+        case 11: return stanza("message", ["id": "s-2"], [Self.deep(levels: 150), body])
+        case 12: return stanza("message", ["id": "s-3"], [Self.wide(attributes: 300), body])
+        // Servers with another parser relay what libxml2 refuses.
+        case 13: return stanza("message", ["id": "s-4"], [Element("x", namespace: Self.xmlNamespace), body])
+        default:
+            let text = String(repeating: "\u{202E}x", count: 5000)
+            return stanza(
+                "message", ["id": "s-5"], [Element("body", namespace: Namespaces.client, text: text)])
         }
+    }
+
+    private static let xmlNamespace = "http://www.w3.org/XML/1998/namespace"
+
+    private static func deep(levels: Int) -> Element {
+        (0..<levels).reduce(Element("x", namespace: WorldApp.namespace)) { inner, _ in
+            Element("x", namespace: WorldApp.namespace, children: [inner])
+        }
+    }
+
+    private static func wide(attributes count: Int) -> Element {
+        var element = Element("x", namespace: WorldApp.namespace)
+        for number in 0..<count { element["a\(number)"] = "\(number)" }
+        return element
     }
 
     /// Ends all sessions; what they had not handed over goes to the offline store.
