@@ -51,7 +51,8 @@ extension SimulatedWorld {
     /// What a program does.
     func live(_ process: SimulatedProcess) async throws {
         let store = try HandlerStore(
-            path: Self.path, registry: WorldApp.registry, schemas: Account.schemas + [WorldApp.schema],
+            path: Self.path, registry: HandlerRegistry(WorldApp.handlers + (addition?.handlers ?? [])),
+            schemas: Account.schemas + [WorldApp.schema] + (addition?.schemas ?? []),
             role: process.role == .main ? .main : .worker, synchronous: synchronous, busyTimeout: 5000,
             time: time(of: process), log: nil, system: system(of: process))
         process.store = store
@@ -65,10 +66,12 @@ extension SimulatedWorld {
         }
         configuration.ownerPlaces = places.places(of: process.disk)
         if hasArchive { configuration.modules = [ArchiveModule(pageSize: 3)] }
+        configuration.modules += addition?.modules ?? []
         configuration.bindsInline = recipe.seed % 2 == 0
         let account = try Account(configuration, store: store)
         process.account = account
         try await account.listen(as: "world", WorldApp.Received().durable)
+        try await addition?.prepare(account, isMain: process.role == .main)
         switch process.role {
         case .main: try await liveAsMain(account, process)
         case .worker: try await liveAsWorker(account, process)
@@ -100,7 +103,7 @@ extension SimulatedWorld {
 
     func work(_ account: Account, _ process: SimulatedProcess) async throws {
         let kinds = (0..<Int.random(in: 1...3, using: &random)).map { _ in
-            Int.random(in: 0..<4, using: &random)
+            Int.random(in: 0..<(addition == nil ? 4 : 6), using: &random)
         }
         do {
             let numbers = try await account.perform { step in
@@ -109,7 +112,8 @@ extension SimulatedWorld {
                     case 0: try WorldApp.sendMessage(from: account, in: step)
                     case 1: try WorldApp.ask(from: account, in: step)
                     case 2: try WorldApp.remind(in: step)
-                    default: try WorldApp.work(in: step)
+                    case 3: try WorldApp.work(in: step)
+                    default: try self.addition?.work(account, in: step) ?? WorldApp.work(in: step)
                     }
                 }
             }
