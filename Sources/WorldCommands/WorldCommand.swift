@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Handlers
 import PushwakeCommands
-import World
+package import World
 import XMPPCore
 
 /// `pushwake world`: runs simulated worlds until something is wrong in one, or enough of them have been run.
@@ -17,9 +17,21 @@ package struct WorldCommand {
     private let fault: BuiltInFault?
     /// Whether to look for each fault that can be built in.
     private let findsFaults: Bool
+    /// The name of this command after `pushwake`.
+    let name: String
+    /// What the accounts of the worlds have in addition; nil for nothing.
+    private let addition: SimulatedWorld.MakeAddition?
 
     /// Runs the command of this process, and exits.
-    package static func main() -> Never {
+    ///
+    /// - Parameters:
+    ///   - name: The name of the command after `pushwake`.
+    ///   - words: The words after the name.
+    ///   - addition: Makes what the account of each world has in addition; nil for nothing.
+    package static func main(
+        _ name: String = "world", _ words: [String] = Array(CommandLine.arguments.dropFirst()),
+        addition: SimulatedWorld.MakeAddition? = nil
+    ) -> Never {
         // The order of sets and dictionaries has to follow from the seed too, and only a new process can have that.
         if getenv("SWIFT_DETERMINISTIC_HASHING") == nil {
             setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
@@ -27,7 +39,7 @@ package struct WorldCommand {
         }
         SimulatedWorld.prepareProcess()
         do {
-            exit(try WorldCommand(Array(CommandLine.arguments.dropFirst())).run() ? 0 : 1)
+            exit(try WorldCommand(words, name: name, addition: addition).run() ? 0 : 1)
         } catch let error as UsageError {
             Terminal.complain("\(error); see 'pushwake help world'")
             exit(64)
@@ -37,7 +49,10 @@ package struct WorldCommand {
         }
     }
 
-    package init(_ words: [String]) throws {
+    package init(
+        _ words: [String], name: String = "world", addition: SimulatedWorld.MakeAddition? = nil
+    ) throws {
+        (self.name, self.addition) = (name, addition)
         let arguments = try Arguments(words, of: "world")
         let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999_999))
         let lives = try arguments.number("--lives", in: 1...100_000, default: 20)
@@ -48,9 +63,9 @@ package struct WorldCommand {
         worlds = try arguments.number("--worlds", in: 1...1_000_000_000) ?? (time == nil ? 1 : nil)
         wantsTrace = arguments.has("--trace")
         report = arguments.value("--report")
-        let name = arguments.value("--fault")
-        findsFaults = name == "all"
-        fault = try findsFaults ? nil : name.map(Self.fault)
+        let faultName = arguments.value("--fault")
+        findsFaults = faultName == "all"
+        fault = try findsFaults ? nil : faultName.map(Self.fault)
     }
 
     private static func fault(_ name: String) throws(UsageError) -> BuiltInFault {
@@ -106,10 +121,10 @@ package struct WorldCommand {
     }
 
     /// The command that makes a run again.
-    static func command(_ recipe: WorldRecipe) -> String {
+    static func command(_ recipe: WorldRecipe, name: String = "world") -> String {
         let incidents = recipe.incidents.map { " --incidents \(list($0))" } ?? ""
         let fault = BuiltInFault.allCases.first(where: \.isOn).map { " --fault \($0.rawValue)" } ?? ""
-        return "pushwake world --seed \(recipe.seed) --lives \(recipe.lives)\(incidents)\(fault)"
+        return "pushwake \(name) --seed \(recipe.seed) --lives \(recipe.lives)\(incidents)\(fault)"
     }
 
     // MARK: Running
@@ -142,7 +157,7 @@ package struct WorldCommand {
     }
 
     private func run(_ recipe: WorldRecipe) -> SimulatedWorld {
-        let world = SimulatedWorld(recipe, trace: wantsTrace || report != nil)
+        let world = SimulatedWorld(recipe, trace: wantsTrace || report != nil, addition: addition)
         world.run()
         if wantsTrace, worlds != 1 || time != nil { Terminal.say("seed \(recipe.seed)") }
         if wantsTrace { for line in world.trace { Terminal.say(VisibleText(line)) } }
@@ -171,7 +186,7 @@ package struct WorldCommand {
     {
         var (recipe, lives) = (first, 0)
         while ContinuousClock.now < end {
-            let world = SimulatedWorld(recipe)
+            let world = SimulatedWorld(recipe, addition: addition)
             world.run()
             lives += world.lives
             if let violation = world.violation {
@@ -192,11 +207,11 @@ package struct WorldCommand {
         let limit = ContinuousClock.now + Self.shorteningLimit
         let recipe = failed.recipe.shortened(last: failed.lastIncident) { recipe in
             guard ContinuousClock.now < limit else { return nil }
-            let world = SimulatedWorld(recipe)
+            let world = SimulatedWorld(recipe, addition: addition)
             world.run()
             return world.violation == nil ? nil : world.lastIncident
         }
-        let world = SimulatedWorld(recipe, trace: true)
+        let world = SimulatedWorld(recipe, trace: true, addition: addition)
         world.run()
         return world
     }
@@ -210,13 +225,13 @@ package struct WorldCommand {
             "shortened to \(Terminal.count(count, "incident")), event \(world.events): \(VisibleText(world.violation ?? ""))"
         )
         for line in world.trace.suffix(Self.shownLines) { Terminal.say("  \(VisibleText(line))") }
-        Terminal.say("to repeat it with its whole trace: \(Self.command(world.recipe)) --trace")
+        Terminal.say("to repeat it with its whole trace: \(Self.command(world.recipe, name: name)) --trace")
         try write(world)
     }
 
     private func write(_ world: SimulatedWorld) throws {
         guard let report else { return }
-        let page = try worldReport(world).page()
+        let page = try worldReport(world, title: Self.command(world.recipe, name: name)).page()
         guard (try? Data(page.utf8).write(to: URL(filePath: report))) != nil else {
             throw CommandFailure(
                 "the report cannot be written to \(report); check that its folder exists and can be written")

@@ -4,7 +4,7 @@ import World
 import XMPPCore
 
 /// The timeline page of a world.
-func worldReport(_ world: SimulatedWorld) throws -> RunReport {
+func worldReport(_ world: SimulatedWorld, title: String) throws -> RunReport {
     let timeline = world.timeline
     let lives = timeline.lives.enumerated().map { index, life in
         var drawn = Chronicle.Life(
@@ -26,7 +26,7 @@ func worldReport(_ world: SimulatedWorld) throws -> RunReport {
         Chronicle.Mark(at: $0.at / 1_000_000, kind: $0.kind.rawValue, text: $0.text)
     }
     return RunReport(
-        title: "\(WorldCommand.command(world.recipe))",
+        title: "\(title)",
         verdict: world.violation ?? "Every handler ended exactly once, and nothing was lost or repeated.",
         isGood: world.violation == nil, summary: VisibleText(world.summary), lives: lives, marks: marks,
         flights: flights, owners: Dictionary(uniqueKeysWithValues: lives.indices.map { (Int64($0), $0) }))

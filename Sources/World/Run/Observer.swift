@@ -9,6 +9,8 @@ final class Observer {
     private var database: OpaquePointer?
     private var statements: [String: OpaquePointer] = [:]
     private var version: Int64 = -1
+    /// The handlers that end what is in `world_bound`, by their ids.
+    var endingHandlers = WorldApp.endingHandlers
 
     init(_ files: SQLiteFileSystem) {
         self.files = files
@@ -90,6 +92,7 @@ final class Observer {
                 current != version
             else { return nil }
             var look = WorldModel.Look()
+            let ending = endingHandlers.map { "'\($0)'" }.joined(separator: ", ")
             guard rows("BEGIN", 0, { _ in }) else { return nil }
             defer { _ = rows("COMMIT", 0) { _ in } }
             let isRead =
@@ -117,11 +120,8 @@ final class Observer {
                         look.received.append((Int(sqlite3_column_int64(row, 0)), text(row, 1), text(row, 2)))
                     })
                 && rows(
-                    """
-                    SELECT count(*) FROM handler
-                    WHERE name IN ('world.answered', 'world.acknowledged', 'world.relay', 'world.remind', 'world.work',
-                        'world.changed')
-                    """, 0, { look.waiting = Int(sqlite3_column_int64($0, 0)) })
+                    "SELECT count(*) FROM handler WHERE name IN (\(ending))", 0,
+                    { look.waiting = Int(sqlite3_column_int64($0, 0)) })
                 && rows(
                     """
                     SELECT (SELECT count(*) FROM request WHERE session < session.number)

@@ -95,7 +95,7 @@ extension SimulatedWorld {
     func disturb() {
         if strikes(climate.messages) {
             mark(.message, "of the peer")
-            server.sendMessage()
+            server.sendMessage(isPlain: addition == nil || Bool.random(using: &incidents.details))
         }
         if strikes(climate.powerLosses), nesting == 0 { return losePower() }
         if strikes(climate.kills), let process = processes.randomElement(using: &incidents.details) {

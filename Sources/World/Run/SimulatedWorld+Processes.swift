@@ -51,7 +51,8 @@ extension SimulatedWorld {
     /// What a program does.
     func live(_ process: SimulatedProcess) async throws {
         let store = try HandlerStore(
-            path: Self.path, registry: WorldApp.registry, schemas: Account.schemas + [WorldApp.schema],
+            path: Self.path, registry: HandlerRegistry(WorldApp.handlers + (addition?.handlers ?? [])),
+            schemas: Account.schemas + [WorldApp.schema] + (addition?.schemas ?? []),
             role: process.role == .main ? .main : .worker, synchronous: synchronous, busyTimeout: 5000,
             time: time(of: process), log: nil, system: system(of: process))
         process.store = store
@@ -66,10 +67,12 @@ extension SimulatedWorld {
         configuration.ownerPlaces = places.places(of: process.disk)
         if options.hasArchive { configuration.modules.append(ArchiveModule(pageSize: 3)) }
         if options.hasLists { configuration.modules += [RosterModule(), BlockingModule()] }
+        configuration.modules += addition?.modules ?? []
         configuration.bindsInline = recipe.seed % 2 == 0
         let account = try Account(configuration, store: store)
         process.account = account
         try await account.listen(as: "world", WorldApp.Received().durable)
+        try await addition?.prepare(account, isMain: process.role == .main)
         switch process.role {
         case .main: try await liveAsMain(account, process)
         case .worker: try await liveAsWorker(account, process)
@@ -99,9 +102,14 @@ extension SimulatedWorld {
         }
     }
 
+    /// What the program does by itself: 4 and 5 change lists, 6 and 7 are of the addition.
+    private var kindsOfWork: [Int] {
+        [0, 1, 2, 3] + (options.hasLists ? [4, 5] : []) + (addition == nil ? [] : [6, 7])
+    }
+
     func work(_ account: Account, _ process: SimulatedProcess) async throws {
         let kinds = (0..<Int.random(in: 1...3, using: &random)).map { _ in
-            Int.random(in: 0..<(options.hasLists ? 6 : 4), using: &random)
+            kindsOfWork.randomElement(using: &random) ?? 0
         }
         do {
             let numbers = try await account.perform { step in
@@ -110,8 +118,9 @@ extension SimulatedWorld {
                     case 0: try WorldApp.sendMessage(from: account, in: step)
                     case 1: try WorldApp.ask(from: account, in: step)
                     case 2: try WorldApp.remind(in: step)
+                    case 3: try WorldApp.work(in: step)
                     case 4, 5: try WorldApp.change(kind == 4 ? .roster : .blocking, of: account, in: step)
-                    default: try WorldApp.work(in: step)
+                    default: try self.addition?.work(account, in: step) ?? WorldApp.work(in: step)
                     }
                 }
             }

@@ -1,6 +1,6 @@
 import CSQLite
 import CWorld
-import Handlers
+package import Handlers
 import HandlersTestKit
 import Platform
 import XMPPAccount
@@ -44,8 +44,11 @@ package final class SimulatedWorld: @unchecked Sendable {
     let machine = SimulatedMachine()
     let places = SimulatedPlaces()
     let network: SimulatedNetwork
-    let server: WorldServer
-    let model = WorldModel()
+    package let server: WorldServer
+    package let model = WorldModel()
+    /// The modules that the account has in addition; nil for none.
+    private(set) var addition: (any WorldExtension)?
+    package typealias MakeAddition = (SimulatedWorld, _ seed: UInt64) throws -> any WorldExtension
     let observer: Observer
     let tasks = WorldTasks.shared
     var processes: [SimulatedProcess] = []
@@ -91,8 +94,12 @@ package final class SimulatedWorld: @unchecked Sendable {
     /// Takes over SQLite's memory; to be called once, before SQLite is used.
     package static func prepareProcess() { dh_take_memory() }
 
-    /// - Parameter trace: Whether to keep a line for each event, and the lives of processes and handlers.
-    package init(_ recipe: WorldRecipe, trace: Bool = false) {
+    /// - Parameters:
+    ///   - trace: Whether to keep a line for each event, and the lives of processes and handlers.
+    ///   - makeAddition: Makes what the account has in addition, from its own seed; nil for nothing.
+    package init(
+        _ recipe: WorldRecipe, trace: Bool = false, addition makeAddition: MakeAddition? = nil
+    ) {
         self.recipe = recipe
         wantsTrace = trace
         var random = SeededGenerator(seed: recipe.seed)
@@ -127,7 +134,19 @@ package final class SimulatedWorld: @unchecked Sendable {
         incidents = Incidents(seed: random.next(), chosen: recipe.incidents)
         self.random = random
         connectParts()
+        guard let makeAddition else { return }
+        do {
+            let addition = try makeAddition(self, self.random.next())
+            (self.addition, server.addition) = (addition, addition)
+            observer.endingHandlers += addition.endingHandlers
+        } catch {
+            model.fail("the world's addition cannot be made: \(error)")
+        }
     }
+
+    /// Nanoseconds since the world began, and the time of everybody but the machine.
+    package var now: Int64 { clock.now }
+    package var wall: Timestamp { server.wall }
 
     func connectParts() {
         let ids = SeededBox(seed: random.next())
@@ -174,7 +193,7 @@ package final class SimulatedWorld: @unchecked Sendable {
 
     // MARK: The record
 
-    func note(_ line: @autoclosure () -> String) {
+    package func note(_ line: @autoclosure () -> String) {
         if tasks.current?.isDead == true { return }
         let text = line()
         for byte in text.utf8 { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
@@ -324,6 +343,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         isCalm = true
         for process in processes { kill(process) }
         observer.close()
+        addition?.close()
         Randomness.replace(by: nil)
     }
 
@@ -346,6 +366,10 @@ package final class SimulatedWorld: @unchecked Sendable {
             // Only its keep-alive shows a process that the connection is gone.
             for link in network.open { network.forget(link) }
             server.sendMessage()
+            comeToRest()
+        }
+        if violation == nil, addition != nil {
+            for _ in 0..<2 { server.sendMessage(isPlain: false) }
             comeToRest()
         }
         model.checkEnd(messages: server.lastMessage)
@@ -376,7 +400,8 @@ package final class SimulatedWorld: @unchecked Sendable {
         let bounds = WorldBounds(
             bound: model.boundCount, messages: server.lastMessage, pushes: server.lists?.lastPush ?? 0,
             lives: lives, powerLosses: powerLosses,
-            alive: machine.alive.count, isAtRest: isAtRest)
+            alive: machine.alive.count, isAtRest: isAtRest,
+            addition: addition)
         if let sentence = bounds.violation(of: observer.counts()) { model.fail(sentence) }
     }
 

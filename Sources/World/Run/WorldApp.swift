@@ -1,12 +1,12 @@
 import HandlerMacrosSupport
-import Handlers
-import XMPPAccount
+package import Handlers
+package import XMPPAccount
 import XMPPCore
 
 /// The application of the world: what its processes do, noted in tables that the model reads.
 ///
 /// The tables have no unique keys on purpose: a handler that ran twice leaves two rows.
-enum WorldApp {
+package enum WorldApp {
     static let namespace = "urn:durable-handlers:world:0"
 
     static let schema = Schema(
@@ -36,20 +36,23 @@ enum WorldApp {
     nonisolated(unsafe) static var sleep: (Duration) async throws -> Void = { _ in }
     nonisolated(unsafe) private static var lastRun = 0
 
-    static var registry: HandlerRegistry {
-        HandlerRegistry([
+    static var handlers: [any DurableHandler.Type] {
+        [
             Received.self, Answered.self, Abandoned.self, Relay.self, Acknowledged.self, Remind.self,
             Work.self, Changed.self,
-        ])
+        ]
     }
 
-    static func next(in step: borrowing Step) throws(HandlerError) -> Int {
+    /// The handlers that end what is in `world_bound`, by their ids.
+    static let endingHandlers = [Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id]
+
+    package static func next(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT coalesce(max(n), 0) + 1 FROM world_bound") { (row) throws(HandlerError) in
             Int(row.integer(0))
         } ?? 1
     }
 
-    static func bound(
+    package static func bound(
         _ n: Int, _ kind: String, _ stanza: String? = nil, due: Timestamp? = nil, in step: borrowing Step
     ) throws {
         try step.execute(
@@ -57,7 +60,7 @@ enum WorldApp {
             process, due)
     }
 
-    static func ended(_ n: Int, _ outcome: String, in step: borrowing Step) throws {
+    package static func ended(_ n: Int, _ outcome: String, in step: borrowing Step) throws {
         try step.execute(
             "INSERT INTO world_ended(n, outcome, process) VALUES (?, ?, ?)", n, outcome, process)
     }
@@ -128,18 +131,31 @@ enum WorldApp {
 
     // MARK: Handlers
 
-    /// A message has arrived; some lead to more.
+    /// Stores a message of the peer; some lead to more.
+    ///
+    /// - Parameters:
+    ///   - id: Its id, followed by a space and what is wrong with it if anything is.
+    ///   - number: The number that it holds; nil for none.
+    package static func received(
+        _ id: String, _ number: Int?, by account: Account, in step: borrowing Step
+    ) throws {
+        try step.execute("INSERT INTO world_received(stanza, process) VALUES (?, ?)", id, process)
+        guard let number else { return }
+        if number % 3 == 0 { _ = try remind(in: step) }
+        if number % 4 == 0 { _ = try ask(from: account, in: step) }
+        if number % 5 == 0 { _ = try work(in: step) }
+    }
+
+    /// A message has arrived.
     struct Received: Handler {
         static let id = "world.received"
         func run(_ call: borrowing Call<MessageReceived>) throws {
-            guard call.message.from?.bare == WorldServer.peer.bare else { return }
-            let id = call.message.id.map { "\($0)" } ?? ""
-            try call.step.execute(
-                "INSERT INTO world_received(stanza, process) VALUES (?, ?)", id, WorldApp.process)
-            guard let number = call.message.body.flatMap({ Int("\($0)") }) else { return }
-            if number % 3 == 0 { _ = try WorldApp.remind(in: call.step) }
-            if number % 4 == 0 { _ = try WorldApp.ask(from: call.account, in: call.step) }
-            if number % 5 == 0 { _ = try WorldApp.work(in: call.step) }
+            guard call.message.from?.bare == WorldServer.peer.bare,
+                !call.message.element.elements.contains(where: { $0.name == "encrypted" })
+            else { return }
+            try WorldApp.received(
+                call.message.id.map { "\($0)" } ?? "", call.message.body.flatMap { Int("\($0)") },
+                by: call.account, in: call.step)
         }
     }
 

@@ -27,6 +27,8 @@ struct WorldBounds {
         "push_removal", "room", "room_invitation", "room_message", "room_watch", "subscription_request",
     ]
 
+    let addition: (any WorldExtension)?
+
     /// - Returns: Nil for a table without a bound.
     private func limit(of table: String) -> Int? {
         if Self.single.contains(table) { return 1 }
@@ -49,7 +51,7 @@ struct WorldBounds {
         case "roster_item", "blocked": 6
         case "world_bound", "world_ended": bound
         case "world_received": messages
-        default: nil
+        default: addition?.limit(of: table, bound: bound, messages: messages)
         }
     }
 

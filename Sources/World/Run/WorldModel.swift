@@ -1,8 +1,9 @@
+import XMPPCore
 import XMPPTestKit
 
 /// What must be true of a world, from outside: it knows what the server saw, what callers were told and what the application's
 /// tables say, and none of the library's code.
-final class WorldModel {
+package final class WorldModel {
     /// A sentence about what is wrong.
     private(set) var violation: String?
 
@@ -43,7 +44,9 @@ final class WorldModel {
     /// What arrived at the server, over all sessions.
     private(set) var arrivals: Set<String> = []
 
-    func fail(_ sentence: @autoclosure () -> String) { if violation == nil { violation = sentence() } }
+    package func fail(_ sentence: @autoclosure () -> String) {
+        if violation == nil { violation = sentence() }
+    }
 
     // MARK: The database
 
@@ -108,6 +111,8 @@ final class WorldModel {
         for number in sessions.keys { sessions[number]?.acknowledged = 0 }
         marks = found
         mayBeOlder = true
+        // What was read may be sent again, by what does not know of it.
+        (read, lastRead) = ([], 0)
     }
 
     func see(_ look: Look) {
@@ -130,6 +135,7 @@ final class WorldModel {
             marks.ended = max(marks.ended, row.row)
             endedNumbers.append(row.n)
             if row.outcome == "early" { fail("\(row.n) was called before its time") }
+            if row.outcome == "given up" && !mayBeOlder { fail("\(row.n) was given up") }
             if row.outcome == "forged" { fail("\(row.n) ended with what a stranger sent") }
             if bound[row.n] == nil { fail("\(row.n) ended (\(row.outcome)) and was never bound") }
             if let before = ended.updateValue(row.outcome, forKey: row.n) {
@@ -140,11 +146,12 @@ final class WorldModel {
         }
         for row in look.received {
             marks.received = max(marks.received, row.row)
-            received.append(row.stanza)
-            lost.remove(row.stanza)
-            if !receivedIDs.insert(row.stanza).inserted {
-                fail("\(row.stanza) was stored twice, in \(row.process)")
-            }
+            let id = String(row.stanza.prefix { $0 != " " })
+            // What a store has forgotten, such as a key, cannot be used for what was sent with it.
+            if id != row.stanza && !mayBeOlder { fail(row.stanza) }
+            received.append(id)
+            lost.remove(id)
+            if !receivedIDs.insert(id).inserted { fail("\(id) was stored twice, in \(row.process)") }
         }
         if bound.count != ended.count + look.waiting {
             fail("\(bound.count) were bound, \(ended.count) ended, and \(look.waiting) wait")
@@ -204,7 +211,8 @@ final class WorldModel {
         switch row.event {
         case .delivered where row.isCounted && !row.isResent:
             sessions[row.session, default: Session()].delivered.append(
-                row.name == "message" && row.peer == WorldServer.peerText ? row.id.map { "\($0)" } : nil)
+                row.name == "message" && row.peer == WorldServer.peerText
+                    ? row.id.flatMap(Self.numbered) : nil)
         case .received where row.name == "a" && row.hasH: acknowledge(row.h, row.session)
         case .received where row.name == "resume" && row.hasH: resuming[row.connection] = row.h
         case .resumed:
@@ -219,6 +227,12 @@ final class WorldModel {
             }
         default: break
         }
+    }
+
+    /// The id of a message of the peer; nil for one that holds nothing for the application.
+    private static func numbered(_ id: ForeignText) -> String? {
+        let id = "\(id)"
+        return id.hasPrefix("p-") ? id : nil
     }
 
     /// The client says that it has handled so many.
@@ -247,6 +261,24 @@ final class WorldModel {
         arrivals.insert(id)
     }
 
+    // MARK: The peer
+
+    /// What the peer has read since the last loss of commits, and the number of the last.
+    private var read: Set<String> = []
+    private var lastRead = 0
+
+    /// The peer has read a message of the application's, which the modules of an addition have carried.
+    ///
+    /// - Parameter id: `s-`, its number in `world_bound`, `-` and more.
+    package func peerRead(_ id: String) {
+        let n = id.split(separator: "-").dropFirst().first.flatMap { Int($0) } ?? 0
+        if !boundIDs.contains(id) { fail("\(id) was read by the peer and is not committed") }
+        if !read.insert(id).inserted { fail("\(id) was read twice by the peer") }
+        if n < lastRead { fail("\(id) was read by the peer after \(lastRead)") }
+        lastRead = n
+        arrivals.insert(id)
+    }
+
     // MARK: The end
 
     /// Whether everything has ended, and so many messages of the peer are stored.
@@ -264,7 +296,7 @@ final class WorldModel {
         where messages > 0 && !receivedIDs.contains("p-\(number)") && !lost.contains("p-\(number)") {
             return fail("p-\(number) of the peer was never stored")
         }
-        for id in stanzas.values.sorted() where id.hasPrefix("m-") && !arrivals.contains(id) {
+        for id in stanzas.values.sorted() where !id.hasPrefix("q-") && !arrivals.contains(id) {
             return fail("\(id) never reached the server")
         }
     }

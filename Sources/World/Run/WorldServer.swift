@@ -1,13 +1,13 @@
 import Handlers
 import HandlersTestKit
-import XMPPCore
+package import XMPPCore
 import XMPPTestKit
 
 /// The XMPP server of the world with the peer behind it, at the other end of the simulated network.
-final class WorldServer {
+package final class WorldServer {
     static let domain = "world.example"
-    static let account = try! JID("romeo@world.example")
-    static let peer = try! JID("juliet@world.example/balcony")
+    package static let account = try! JID("romeo@world.example")
+    package static let peer = try! JID("juliet@world.example/balcony")
     static let peerText = ForeignText("\(peer)")
     static let stranger = try! JID("tybalt@elsewhere.example/street")
     static let password = "secret"
@@ -33,6 +33,14 @@ final class WorldServer {
     /// The last connection of each session, and the parsers of those that ended.
     private var lastLinks: [Int: Int] = [:]
     private var leftParsers: [Int: StreamParser] = [:]
+    /// Answers for the modules that the account has in addition.
+    weak var addition: (any WorldExtension)? {
+        didSet {
+            guard let namespaces = addition?.namespaces else { return }
+            core.services[Self.account] = .some(namespaces.union(ownNamespaces))
+            core.services[Self.peer.bare] = .some(namespaces)
+        }
+    }
     /// Told of every row of the server's log.
     var onRow: (ServerLogRow) -> Void = { _ in }
 
@@ -55,14 +63,18 @@ final class WorldServer {
         lists = options.hasLists ? WorldLists() : nil
         keepsParsers = options.keepsParsers
         core.addBot(Self.peer)
-        var services: Set<String> = []
-        if options.hasArchive { services.insert(Namespaces.mam) }
-        if options.hasLists { services.formUnion(WorldLists.namespaces) }
-        if !services.isEmpty { core.services[Self.account] = .some(services) }
+        if !ownNamespaces.isEmpty { core.services[Self.account] = .some(ownNamespaces) }
         network.server = .init(
             connected: { [unowned self] link in connected(link) },
             received: { [unowned self] link, bytes in received(bytes, link) },
             ended: { [unowned self] link in ended(link) })
+    }
+
+    /// What the server itself answers for the account.
+    private var ownNamespaces: Set<String> {
+        var namespaces: Set<String> = archive == nil ? [] : [Namespaces.mam]
+        if lists != nil { namespaces.formUnion(WorldLists.namespaces) }
+        return namespaces
     }
 
     // MARK: Connections
@@ -127,6 +139,7 @@ final class WorldServer {
         case .drop(let link, let ending):
             leave(link)
             network.closeFromServer(link, reset: ending == .reset)
+        case .deliver(let jid, let element) where addition?.receive(element, at: jid) == true: break
         case .deliver(Self.account, let element): serve(element)
         case .deliver(_, let element): answer(element)
         }
@@ -170,7 +183,7 @@ final class WorldServer {
     /// The time of the server, in nanoseconds; it is not the clock of the machine.
     private var now: Int64 = 0
 
-    private var wall: Timestamp { Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000) }
+    var wall: Timestamp { Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000) }
 
     func advance(to now: Int64) {
         self.now = now
@@ -188,13 +201,23 @@ final class WorldServer {
     // MARK: The peer
 
     /// The peer sends its next message.
-    func sendMessage() {
+    ///
+    /// - Parameter isPlain: Whether it is none of the addition's.
+    func sendMessage(isPlain: Bool = true) {
         lastMessage += 1
-        let message = Message(to: Self.account, id: "p-\(lastMessage)", body: String(lastMessage))
-        core.send(archive?.add(message.element, at: wall) ?? message.element, from: Self.peer)
+        let message = Message(to: Self.account, id: "p-\(lastMessage)", body: String(lastMessage)).element
+        sendOfPeer(isPlain ? message : addition?.message(lastMessage) ?? message)
         core.endTurn()
         perform()
     }
+
+    /// Sends a message of the peer, which the archive keeps.
+    package func sendOfPeer(_ message: Element) {
+        core.send(archive?.add(message, at: wall) ?? message, from: Self.peer)
+    }
+
+    /// Sends an answer of an account's server; ``WorldExtension/receive(_:at:)`` may call it.
+    package func answer(_ element: Element, from jid: JID) { core.send(element, from: jid) }
 
     private func answer(_ element: Element) {
         guard let iq = try? IQ(element: element), iq.type == .get, let question = iq.payload else { return }
@@ -245,7 +268,11 @@ final class WorldServer {
 
     /// Somebody else sends what nobody should be harmed by.
     func sendStrange(using random: inout SeededGenerator) {
-        core.send(strange(using: &random), from: Self.stranger)
+        if let addition, Bool.random(using: &random), let repetition = addition.repetition(&random) {
+            core.send(repetition, from: Self.peer)
+        } else {
+            core.send(strange(using: &random), from: Self.stranger)
+        }
         core.endTurn()
         perform()
     }
