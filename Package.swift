@@ -166,7 +166,7 @@ let package = Package(
         .target(
             name: "World",
             dependencies: [
-                "CSQLite", "CWorld", "HandlerMacrosSupport", "Handlers", "HandlersTestKit", "Platform",
+                "CSQLite", "CWorld", "HandlerMacrosSupport", "Handlers", "HandlersTestKit", "Platform", "PubSub",
                 "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit", "XMPPTransport",
             ]),
         // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.

@@ -16,6 +16,8 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
     case forgetDuplicates = "forget-duplicates"
     case markApart = "mark-apart"
     case repeatArchived = "repeat-archived"
+    case repeatItems = "repeat-items"
+    // Modules.
     case staleLists = "stale-lists"
     // The outbox.
     case flushBeforeCommit = "flush-before-commit"
@@ -65,6 +67,7 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
         case .forgetDuplicates: "A duplicate counts as a new message."
         case .markApart: "The mark of a message commits in a step of its own, after the message."
         case .repeatArchived: "A message out of an archive counts as new although it came before."
+        case .repeatItems: "An item of a node that is shown again counts as new."
         case .staleLists: "A new session does not ask for the roster."
         case .flushBeforeCommit: "Stanzas are written to the socket before the step commits."
         case .dropUnacknowledged: "A resumption drops the stanzas that the server has not acknowledged."

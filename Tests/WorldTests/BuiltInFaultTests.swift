@@ -11,6 +11,7 @@ struct BuiltInFaultTests {
             (BuiltInFault.ackTooHigh, "were sent"), (.shareLease, "at the same time"),
             (.runBoth, "ended twice"), (.earlyTimer, "before its time"),
             (.resendAcknowledged, "was sent twice"), (.staleLists, "at the server"),
+            (.repeatItems, "was stored twice"),
         ])
     func finds(fault: BuiltInFault, sentence: String) throws {
         let ending = try ProgramEnding(

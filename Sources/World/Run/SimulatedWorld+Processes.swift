@@ -1,4 +1,5 @@
 import Handlers
+import PubSub
 import XMPPAccount
 import XMPPModules
 
@@ -52,7 +53,7 @@ extension SimulatedWorld {
     func live(_ process: SimulatedProcess) async throws {
         let store = try HandlerStore(
             path: Self.path, registry: HandlerRegistry(WorldApp.handlers + (addition?.handlers ?? [])),
-            schemas: Account.schemas + [WorldApp.schema] + (addition?.schemas ?? []),
+            schemas: Account.schemas + PubSubEvents.schemas + [WorldApp.schema] + (addition?.schemas ?? []),
             role: process.role == .main ? .main : .worker, synchronous: synchronous, busyTimeout: 5000,
             time: time(of: process), log: nil, system: system(of: process))
         process.store = store
@@ -67,11 +68,19 @@ extension SimulatedWorld {
         configuration.ownerPlaces = places.places(of: process.disk)
         if options.hasArchive { configuration.modules.append(ArchiveModule(pageSize: 3)) }
         if options.hasLists { configuration.modules += [RosterModule(), BlockingModule()] }
+        if options.hasPubSub { configuration.modules += [DiscoModule(), PubSubEvents()] }
         configuration.modules += addition?.modules ?? []
         configuration.bindsInline = recipe.seed % 2 == 0
         let account = try Account(configuration, store: store)
         process.account = account
         try await account.listen(as: "world", WorldApp.Received().durable)
+        if options.hasPubSub {
+            try await account.perform {
+                try account.pubsub.listen(
+                    to: WorldServer.node, of: WorldServer.peer.bare, as: "world", WorldApp.Noticed().durable,
+                    in: $0)
+            }
+        }
         try await addition?.prepare(account, isMain: process.role == .main)
         switch process.role {
         case .main: try await liveAsMain(account, process)
@@ -102,9 +111,10 @@ extension SimulatedWorld {
         }
     }
 
-    /// What the program does by itself: 4 and 5 change lists, 6 and 7 are of the addition.
+    /// What the program does by itself: 4 and 5 change lists, 6 and 7 are of the addition, 8 publishes.
     private var kindsOfWork: [Int] {
-        [0, 1, 2, 3] + (options.hasLists ? [4, 5] : []) + (addition == nil ? [] : [6, 7])
+        [0, 1, 2, 3] + (options.hasLists ? [4, 5] : []) + (options.hasPubSub ? [8] : [])
+            + (addition == nil ? [] : [6, 7])
     }
 
     func work(_ account: Account, _ process: SimulatedProcess) async throws {
@@ -120,6 +130,7 @@ extension SimulatedWorld {
                     case 2: try WorldApp.remind(in: step)
                     case 3: try WorldApp.work(in: step)
                     case 4, 5: try WorldApp.change(kind == 4 ? .roster : .blocking, of: account, in: step)
+                    case 8: try WorldApp.publish(from: account, in: step)
                     default: try self.addition?.work(account, in: step) ?? WorldApp.work(in: step)
                     }
                 }

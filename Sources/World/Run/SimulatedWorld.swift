@@ -33,6 +33,8 @@ package final class SimulatedWorld: @unchecked Sendable {
         var hasArchive: Bool
         /// Whether it has a roster and a block list.
         var hasLists: Bool
+        /// Whether the peer publishes items that the account listens to, and the account publishes some (XEP-0060).
+        var hasPubSub: Bool
         /// Whether the server keeps the parser of a broken connection for the session that is resumed.
         var keepsParsers: Bool
     }
@@ -125,6 +127,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         // Not drawn: earlier seeds keep their meaning.
         options = Options(
             hasArchive: Bool.random(using: &random), hasLists: recipe.seed / 32 % 2 == 0,
+            hasPubSub: [0, 3].contains(recipe.seed / 64 % 4),
             keepsParsers: recipe.seed / 8 % 4 == 1)
         behavior.offersRosterVersions = options.hasLists
         climate.lists = options.hasLists ? 100 : 0

@@ -1,5 +1,6 @@
 import HandlerMacrosSupport
 package import Handlers
+import PubSub
 package import XMPPAccount
 import XMPPCore
 
@@ -39,12 +40,14 @@ package enum WorldApp {
     static var handlers: [any DurableHandler.Type] {
         [
             Received.self, Answered.self, Abandoned.self, Relay.self, Acknowledged.self, Remind.self,
-            Work.self, Changed.self,
-        ]
+            Work.self, Changed.self, Noticed.self, Published.self,
+        ] + PubSubService.handlers
     }
 
     /// The handlers that end what is in `world_bound`, by their ids.
-    static let endingHandlers = [Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id]
+    static let endingHandlers = [
+        Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id, "pubsub.answered",
+    ]
 
     package static func next(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT coalesce(max(n), 0) + 1 FROM world_bound") { (row) throws(HandlerError) in
@@ -114,6 +117,17 @@ package enum WorldApp {
         return n
     }
 
+    /// Publishes an item at the account's own node.
+    static func publish(from account: Account, in step: borrowing Step) throws -> Int {
+        let n = try next(in: step)
+        let item = PubSubItem(id: "i-\(n)", payload: Element("reading", namespace: namespace))
+        try account.send(
+            .pubsub(.publish(item, on: WorldServer.node)), then: Published(n: n).durable,
+            orElse: Abandoned(n: n).durable, timeout: .seconds(60), in: step)
+        try bound(n, "publication", in: step)
+        return n
+    }
+
     static func remind(in step: borrowing Step) throws -> Int {
         let n = try next(in: step)
         let delay = Duration.milliseconds(n % 3 == 0 ? 5000 : 20)
@@ -179,6 +193,29 @@ package enum WorldApp {
         func run(_ call: borrowing Call<IQReply>) throws {
             let isRefused = if case .error = call.outcome { true } else { false }
             try WorldApp.ended(n, isRefused ? "refused" : "changed", in: call.step)
+        }
+    }
+
+    struct Published: Handler {
+        static let id = "world.published"
+        var n: Int
+        func run(_ call: borrowing Call<PubSubPublication>) throws {
+            let isRight = call.outcome == .published(id: "i-\(n)")
+            try WorldApp.ended(n, isRight ? "published" : "refused", in: call.step)
+        }
+    }
+
+    /// An item of the peer has arrived.
+    struct Noticed: Handler {
+        static let id = "world.noticed"
+        func run(_ call: borrowing Call<PubSubEvent>) throws {
+            guard case .items(let items) = call.change else { return }
+            for item in items {
+                try call.step.execute(
+                    "INSERT INTO world_received(stanza, process) VALUES (?, ?)",
+                    item.id.map { "\($0)" } ?? "",
+                    WorldApp.process)
+            }
         }
     }
 

@@ -11,7 +11,7 @@ struct WorldBounds {
     let isAtRest: Bool
 
     private static let single: Set<String> = [
-        "account", "archive", "fast_token", "listener", "login", "own_presence", "ownership", "place",
+        "account", "archive", "fast_token", "login", "own_presence", "ownership", "place",
         "roster",
         "session",
     ]
@@ -35,13 +35,16 @@ struct WorldBounds {
         if Self.waiting.contains(table) { return isAtRest ? 0 : 2 * bound + messages + 10 }
         if Self.unused.contains(table) { return 0 }
         return switch table {
-        // The listener for messages stays.
-        case "handler": isAtRest ? 1 : bound + 10
+        // The listeners for messages and items stay.
+        case "handler": isAtRest ? 2 : bound + 10
+        // The last item is shown again when a session begins.
+        case "pubsub_seen_item": min(messages, 64)
         // Beside those of the application: what modules ask when a session begins, and the relays of chains.
         case "ending": 2 * bound + 6 * lives
         // A message is known by its id, and by its places in archives; a sent one, too.
-        case "seen_mark": 4 * messages + pushes + bound + 10
-        case "seen_sender": 5
+        case "seen_mark": 4 * messages + pushes + bound + 2 * lives + 10
+        case "seen_sender": 6
+        case "listener": 2
         case "identity": 1 + powerLosses
         case "connected_clock": 2
         // Those of dead processes are freed by the next one.

@@ -164,7 +164,7 @@ package final class WorldModel {
 
     /// Whether only the owner of the stream ends such a handler.
     private static func endsOnStream(_ kind: String) -> Bool {
-        ["question", "message", "change"].contains(kind)
+        ["question", "message", "change", "publication"].contains(kind)
     }
 
     private func checkOwner(_ process: String, _ what: String) {
@@ -211,7 +211,7 @@ package final class WorldModel {
         switch row.event {
         case .delivered where row.isCounted && !row.isResent:
             sessions[row.session, default: Session()].delivered.append(
-                row.name == "message" && row.peer == WorldServer.peerText
+                row.name == "message" && WorldServer.peerTexts.contains(row.peer)
                     ? row.id.flatMap(Self.numbered) : nil)
         case .received where row.name == "a" && row.hasH: acknowledge(row.h, row.session)
         case .received where row.name == "resume" && row.hasH: resuming[row.connection] = row.h

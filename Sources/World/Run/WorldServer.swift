@@ -8,15 +8,17 @@ package final class WorldServer {
     static let domain = "world.example"
     package static let account = try! JID("romeo@world.example")
     package static let peer = try! JID("juliet@world.example/balcony")
-    static let peerText = ForeignText("\(peer)")
+    static let peerTexts: [ForeignText?] = [ForeignText("\(peer)"), ForeignText("\(peer.bare)")]
     static let stranger = try! JID("tybalt@elsewhere.example/street")
     static let password = "secret"
+    /// The node at which the peer publishes.
+    static let node = "urn:durable-handlers:world:node"
 
     private(set) var core: ServerDomain
     private var parsers: [Int: StreamParser] = [:]
     private let network: SimulatedNetwork
-    /// What the peer does later: when, in nanoseconds, and the answer.
-    private var answers: [(due: Int64, element: Element)] = []
+    /// What is sent later: when, in nanoseconds, and in whose name.
+    private var answers: [(due: Int64, element: Element, from: JID)] = []
     private var lastID = 0
     /// The number of messages that the peer has sent.
     private(set) var lastMessage = 0
@@ -30,6 +32,10 @@ package final class WorldServer {
     /// Whether a session that was resumed goes on with the parser of its last connection, as Prosody's do: what was torn there
     /// swallows what comes next.
     private let keepsParsers: Bool
+    private let hasPubSub: Bool
+    /// The last item that the peer has published.
+    private var lastItem: Element?
+    private var shown = 0
     /// The last connection of each session, and the parsers of those that ended.
     private var lastLinks: [Int: Int] = [:]
     private var leftParsers: [Int: StreamParser] = [:]
@@ -62,6 +68,7 @@ package final class WorldServer {
         archive = options.hasArchive ? WorldArchive() : nil
         lists = options.hasLists ? WorldLists() : nil
         keepsParsers = options.keepsParsers
+        hasPubSub = options.hasPubSub
         core.addBot(Self.peer)
         if !ownNamespaces.isEmpty { core.services[Self.account] = .some(ownNamespaces) }
         network.server = .init(
@@ -74,6 +81,7 @@ package final class WorldServer {
     private var ownNamespaces: Set<String> {
         var namespaces: Set<String> = archive == nil ? [] : [Namespaces.mam]
         if lists != nil { namespaces.formUnion(WorldLists.namespaces) }
+        if hasPubSub { namespaces.insert(Namespaces.pubsub) }
         return namespaces
     }
 
@@ -149,6 +157,10 @@ package final class WorldServer {
     private func serve(_ element: Element) {
         if element.firstElement?.namespace == Namespaces.mam {
             for reply in archive?.service.replies(to: element) ?? [] { core.send(reply, from: Self.account) }
+        } else if element.firstElement?.namespace == Namespaces.pubsub {
+            if let iq = try? IQ(element: element), let reply = iq.result(payload: iq.payload) {
+                core.send(reply.element, from: Self.account)
+            }
         } else if let lists {
             lists.forgetSessions { !core.sessions(of: .session($0)).isEmpty }
             let session = element["from"].flatMap { try? JID($0) }.flatMap {
@@ -166,6 +178,11 @@ package final class WorldServer {
     }
 
     private func follow(_ row: ServerLogRow) {
+        if row.event == .bound, let lastItem {
+            // Servers show the last item of a node again when a session begins (XEP-0163 section 4.3.3).
+            shown += 1
+            answers.append((now + 1, event(lastItem, id: "again-\(shown)"), Self.peer.bare))
+        }
         guard keepsParsers, row.session > 0, row.connection > 0 else { return }
         let (session, link) = (Int(row.session), Int(row.connection))
         let last = lastLinks.updateValue(link, forKey: session)
@@ -193,7 +210,7 @@ package final class WorldServer {
             ))
         let due = answers.filter { $0.due <= now }
         answers.removeAll { $0.due <= now }
-        for answer in due { core.send(answer.element, from: Self.peer) }
+        for answer in due { core.send(answer.element, from: answer.from) }
         core.endTurn()
         perform()
     }
@@ -205,10 +222,29 @@ package final class WorldServer {
     /// - Parameter isPlain: Whether it is none of the addition's.
     func sendMessage(isPlain: Bool = true) {
         lastMessage += 1
+        if hasPubSub, isPlain, lastMessage % 3 == 0 {
+            let item = Element(
+                "item", namespace: Namespaces.pubsubEvent, attributes: ["id": "p-\(lastMessage)"])
+            lastItem = item
+            core.send(event(item, id: "p-\(lastMessage)"), from: Self.peer.bare)
+            core.endTurn()
+            return perform()
+        }
         let message = Message(to: Self.account, id: "p-\(lastMessage)", body: String(lastMessage)).element
         sendOfPeer(isPlain ? message : addition?.message(lastMessage) ?? message)
         core.endTurn()
         perform()
+    }
+
+    private func event(_ item: Element, id: String) -> Element {
+        var full = item
+        full.append(Element("reading", namespace: WorldApp.namespace))
+        let items = Element(
+            "items", namespace: Namespaces.pubsubEvent, attributes: ["node": Self.node], children: [full])
+        let event = Element("event", namespace: Namespaces.pubsubEvent, children: [items])
+        return Element(
+            "message", namespace: Namespaces.client, attributes: ["to": "\(Self.account)", "id": id],
+            children: [event])
     }
 
     /// Sends a message of the peer, which the archive keeps.
@@ -228,10 +264,10 @@ package final class WorldServer {
                 return
             }
             let wait: Int64 = question["want"] == "later" ? Int64.random(in: 1...20_000, using: &random) : 1
-            answers.append((now + wait * 1_000_000, reply.element))
+            answers.append((now + wait * 1_000_000, reply.element, Self.peer))
         case "error":
             guard let reply = iq.errorReply(StanzaError(.itemNotFound)) else { return }
-            answers.append((now + 1_000_000, reply.element))
+            answers.append((now + 1_000_000, reply.element, Self.peer))
         default: break
         }
     }
