@@ -1,6 +1,6 @@
 import CSQLite
 import CWorld
-package import Handlers
+import Handlers
 import HandlersTestKit
 import Platform
 import XMPPAccount
@@ -50,6 +50,8 @@ package final class SimulatedWorld: @unchecked Sendable {
         /// How far the machine's wall clock is off, in nanoseconds.
         var wallOffset: Int64 = 0
         var wall: Int64 { 1_800_000_000_000 + (now + wallOffset) / 1_000_000 }
+        /// The wall clock of the peer, which is always right.
+        var peerWall: Int64 { 1_800_000_000_000 + now / 1_000_000 }
     }
     let clock: Clock
     /// When the next process starts; nil while one runs or is not wanted.
@@ -126,14 +128,11 @@ package final class SimulatedWorld: @unchecked Sendable {
             let addition = try makeAddition(self, self.random.next())
             (self.addition, server.addition) = (addition, addition)
             observer.endingHandlers += addition.endingHandlers
+            observer.countOfWaiting = addition.countOfWaiting
         } catch {
             model.fail("the world's addition cannot be made: \(error)")
         }
     }
-
-    /// Nanoseconds since the world began, and the time of everybody but the machine.
-    package var now: Int64 { clock.now }
-    package var wall: Timestamp { server.wall }
 
     func connectParts() {
         let ids = SeededBox(seed: random.next())

@@ -168,10 +168,11 @@ package enum WorldApp {
         }
     }
 
-    struct Acknowledged: Handler {
-        static let id = "world.acknowledged"
+    package struct Acknowledged: Handler {
+        package static let id = "world.acknowledged"
         var n: Int
-        func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
+        package init(n: Int) { self.n = n }
+        package func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
             try WorldApp.ended(n, "acknowledged", in: call.step)
         }
     }

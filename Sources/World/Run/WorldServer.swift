@@ -136,7 +136,7 @@ package final class WorldServer {
     /// The time of the server, in nanoseconds; it is not the clock of the machine.
     private var now: Int64 = 0
 
-    var wall: Timestamp { Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000) }
+    private var wall: Timestamp { Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000) }
 
     func advance(to now: Int64) {
         self.now = now
