@@ -166,8 +166,9 @@ let package = Package(
         .target(
             name: "World",
             dependencies: [
-                "CSQLite", "CWorld", "HandlerMacrosSupport", "Handlers", "HandlersTestKit", "Platform", "PubSub",
-                "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit", "XMPPTransport",
+                "AccountTestKit", "CSQLite", "CWorld", "HandlerMacrosSupport", "Handlers", "HandlersTestKit",
+                "Platform", "PubSub", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit",
+                "XMPPTransport",
             ]),
         // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.
         .target(
@@ -208,7 +209,11 @@ let package = Package(
         .executableTarget(name: "pushwake-world", dependencies: ["WorldCommands"]),
 
         // What `pushwake omemo` runs. Apart from pushwake, which must build without libomemo-c.
-        .executableTarget(name: "pushwake-omemo", dependencies: ["Handlers", "Omemo", "XMPPCore"]),
+        .executableTarget(
+            name: "pushwake-omemo",
+            dependencies: [
+                "Handlers", "Omemo", "World", "WorldCommands", "XMPPAccount", "XMPPCore", "XMPPModules",
+            ]),
 
         .target(name: "CFloor", dependencies: ["CSQLite", "CXML2"], path: "Benchmarks/CFloor"),
         .target(name: "BenchmarkHandlers", dependencies: ["Handlers"], path: "Benchmarks/BenchmarkHandlers"),
@@ -365,7 +370,7 @@ let package = Package(
             name: "WorldTests",
             dependencies: [
                 "Handlers", "HandlersTestKit", "TestSupport", "TestThreads", "World", "WorldCommands",
-                "WorldTestProgram", "pushwake-world",
+                "WorldTestProgram", "pushwake-omemo", "pushwake-world",
             ], exclude: ["seeds.txt"]),
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(

@@ -1,14 +1,19 @@
-// pushwake-omemo: the devices, fingerprints and trust in a store; `pushwake omemo` runs it.
+// pushwake-omemo: the devices, fingerprints and trust in a store, and simulated worlds with OMEMO; `pushwake omemo` runs it.
 //
 // A program of its own: it links libomemo-c, which is under the GPL, and pushwake does not.
 
 import Glibc
+import WorldCommands
 
 @main
 struct PushwakeOmemo {
     static func main() {
+        let words = Array(CommandLine.arguments.dropFirst())
+        if words.first == "world" {
+            WorldCommand.main("omemo world", Array(words.dropFirst())) { try SecretWorld($0, seed: $1) }
+        }
         do {
-            try OmemoCommand(Array(CommandLine.arguments.dropFirst())).run()
+            try OmemoCommand(words).run()
         } catch let error as UsageError {
             Output.complain("\(error)\n\n\(OmemoCommand.help)")
             exit(64)

@@ -1,4 +1,4 @@
-import Handlers
+package import Handlers
 import XMPPAccount
 import XMPPCore
 import XMPPModules
@@ -51,7 +51,7 @@ extension OmemoService {
     ///
     /// - Returns: Whether more may be owed.
     @discardableResult
-    func performDuties(in step: borrowing Step) throws -> Bool {
+    package func performDuties(in step: borrowing Step) throws -> Bool {
         guard let own = try ownDevice.own(in: step), try !isCatchingUp(in: step) else { return false }
         guard try isNumberOurs(in: step) else {
             try reconcile(in: step)

@@ -16,11 +16,12 @@ extension OmemoService {
     /// - Throws: ``/XMPPAccount/AccountError`` `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the store
     ///   fails.
     public func listen(as key: String, _ handler: Durable<OmemoReceived>) async throws {
-        try await account.listen(as: MessageTaken.id, MessageTaken().durable)
         try await account.perform { step in try self.listen(as: key, handler, in: step) }
     }
 
-    func listen(as key: String, _ handler: Durable<OmemoReceived>, in step: borrowing Step) throws {
+    /// Performs ``listen(as:_:)`` inside a step.
+    package func listen(as key: String, _ handler: Durable<OmemoReceived>, in step: borrowing Step) throws {
+        try account.listen(as: MessageTaken.id, MessageTaken().durable, in: step)
         let old = try step.first(
             "DELETE FROM omemo_listener WHERE account = ? AND key = ? RETURNING handler", account.id, key
         ) { (row) throws(HandlerError) in AnyHandlerID(rawValue: row.integer(0)) }

@@ -30,7 +30,7 @@ extension OmemoService {
     }
 
     /// Performs ``start()`` inside a step.
-    func start(in step: borrowing Step) throws {
+    package func start(in step: borrowing Step) throws {
         if let own = try ownDevice.own(in: step) {
             try retireCopied(own, in: step)
         } else {

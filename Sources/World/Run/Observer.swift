@@ -11,6 +11,8 @@ final class Observer {
     private var version: Int64 = -1
     /// The handlers that end what is in `world_bound`, by their ids.
     var endingHandlers = WorldApp.endingHandlers
+    /// SQL that counts what is in `world_bound` and waits outside the table of handlers.
+    var countOfWaiting = "0"
 
     init(_ files: SQLiteFileSystem) {
         self.files = files
@@ -120,7 +122,7 @@ final class Observer {
                         look.received.append((Int(sqlite3_column_int64(row, 0)), text(row, 1), text(row, 2)))
                     })
                 && rows(
-                    "SELECT count(*) FROM handler WHERE name IN (\(ending))", 0,
+                    "SELECT count(*) + (\(countOfWaiting)) FROM handler WHERE name IN (\(ending))", 0,
                     { look.waiting = Int(sqlite3_column_int64($0, 0)) })
                 && rows(
                     """

@@ -53,7 +53,8 @@ extension SimulatedWorld {
     func live(_ process: SimulatedProcess) async throws {
         let store = try HandlerStore(
             path: Self.path, registry: HandlerRegistry(WorldApp.handlers + (addition?.handlers ?? [])),
-            schemas: Account.schemas + PubSubEvents.schemas + [WorldApp.schema] + (addition?.schemas ?? []),
+            schemas: Account.schemas + [WorldApp.schema] + (options.hasPubSub ? PubSubEvents.schemas : [])
+                + (addition?.schemas ?? []),
             role: process.role == .main ? .main : .worker, synchronous: synchronous, busyTimeout: 5000,
             time: time(of: process), log: nil, system: system(of: process))
         process.store = store

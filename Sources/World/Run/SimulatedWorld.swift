@@ -1,6 +1,6 @@
 import CSQLite
 import CWorld
-package import Handlers
+import Handlers
 import HandlersTestKit
 import Platform
 import XMPPAccount
@@ -60,6 +60,8 @@ package final class SimulatedWorld: @unchecked Sendable {
         /// How far the machine's wall clock is off, in nanoseconds.
         var wallOffset: Int64 = 0
         var wall: Int64 { 1_800_000_000_000 + (now + wallOffset) / 1_000_000 }
+        /// The wall clock of the peer, which is always right.
+        var peerWall: Int64 { 1_800_000_000_000 + now / 1_000_000 }
     }
     let clock: Clock
     /// When the next process starts; nil while one runs or is not wanted.
@@ -127,7 +129,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         // Not drawn: earlier seeds keep their meaning.
         options = Options(
             hasArchive: Bool.random(using: &random), hasLists: recipe.seed / 32 % 2 == 0,
-            hasPubSub: [0, 3].contains(recipe.seed / 64 % 4),
+            hasPubSub: makeAddition == nil && [0, 3].contains(recipe.seed / 64 % 4),
             keepsParsers: recipe.seed / 8 % 4 == 1)
         behavior.offersRosterVersions = options.hasLists
         climate.lists = options.hasLists ? 100 : 0
@@ -137,19 +139,18 @@ package final class SimulatedWorld: @unchecked Sendable {
         incidents = Incidents(seed: random.next(), chosen: recipe.incidents)
         self.random = random
         connectParts()
+        // It holds the handler of a publication.
+        if options.hasPubSub { observer.endingHandlers.append("pubsub.answered") }
         guard let makeAddition else { return }
         do {
             let addition = try makeAddition(self, self.random.next())
             (self.addition, server.addition) = (addition, addition)
             observer.endingHandlers += addition.endingHandlers
+            observer.countOfWaiting = addition.countOfWaiting
         } catch {
             model.fail("the world's addition cannot be made: \(error)")
         }
     }
-
-    /// Nanoseconds since the world began, and the time of everybody but the machine.
-    package var now: Int64 { clock.now }
-    package var wall: Timestamp { server.wall }
 
     func connectParts() {
         let ids = SeededBox(seed: random.next())
@@ -401,7 +402,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     func checkBounds(isAtRest: Bool) {
         guard violation == nil else { return }
         let bounds = WorldBounds(
-            bound: model.boundCount, messages: server.lastMessage, pushes: server.lists?.lastPush ?? 0,
+            bound: model.boundCount, messages: server.lastMessage, sent: server.sent,
             lives: lives, powerLosses: powerLosses,
             alive: machine.alive.count, isAtRest: isAtRest,
             addition: addition)

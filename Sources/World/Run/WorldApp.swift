@@ -46,7 +46,7 @@ package enum WorldApp {
 
     /// The handlers that end what is in `world_bound`, by their ids.
     static let endingHandlers = [
-        Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id, "pubsub.answered",
+        Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id,
     ]
 
     package static func next(in step: borrowing Step) throws(HandlerError) -> Int {
@@ -234,10 +234,11 @@ package enum WorldApp {
         }
     }
 
-    struct Acknowledged: Handler {
-        static let id = "world.acknowledged"
+    package struct Acknowledged: Handler {
+        package static let id = "world.acknowledged"
         var n: Int
-        func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
+        package init(n: Int) { self.n = n }
+        package func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
             try WorldApp.ended(n, "acknowledged", in: call.step)
         }
     }

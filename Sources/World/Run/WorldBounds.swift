@@ -2,8 +2,9 @@
 ///
 /// A table that is not named here is a violation, so that a new one gets a bound.
 struct WorldBounds {
-    /// The handlers of the application that were ever bound, and the messages and pushes that were ever sent to the account.
-    let bound: Int, messages: Int, pushes: Int
+    /// The handlers of the application that were ever bound, the messages of the peer, and everything that was ever sent to the
+    /// account.
+    let bound: Int, messages: Int, sent: Int
     let lives: Int, powerLosses: Int
     /// The processes that live.
     let alive: Int
@@ -32,17 +33,17 @@ struct WorldBounds {
     /// - Returns: Nil for a table without a bound.
     private func limit(of table: String) -> Int? {
         if Self.single.contains(table) { return 1 }
-        if Self.waiting.contains(table) { return isAtRest ? 0 : 2 * bound + messages + 10 }
+        if Self.waiting.contains(table) { return isAtRest ? 0 : 2 * bound + messages + 30 }
         if Self.unused.contains(table) { return 0 }
         return switch table {
-        // The listeners for messages and items stay.
-        case "handler": isAtRest ? 2 : bound + 10
+        // The listeners for messages and items stay, and one of the addition.
+        case "handler": isAtRest ? 3 : bound + 30
         // The last item is shown again when a session begins.
         case "pubsub_seen_item": min(messages, 64)
         // Beside those of the application: what modules ask when a session begins, and the relays of chains.
         case "ending": 2 * bound + 6 * lives
         // A message is known by its id, and by its places in archives; a sent one, too.
-        case "seen_mark": 4 * messages + pushes + bound + 2 * lives + 10
+        case "seen_mark": 4 * sent + bound
         case "seen_sender": 6
         case "listener": 2
         case "identity": 1 + powerLosses

@@ -12,6 +12,8 @@ package protocol WorldExtension: AnyObject {
     var handlers: [any DurableHandler.Type] { get }
     /// The handlers that end what is in `world_bound`, by their ids.
     var endingHandlers: [String] { get }
+    /// SQL that counts what is in `world_bound` and waits outside the table of handlers.
+    var countOfWaiting: String { get }
     var modules: [any AccountModule] { get }
     /// The namespaces of the requests to the account and to the peer's server that ``receive(_:at:)`` answers.
     var namespaces: Set<String> { get }

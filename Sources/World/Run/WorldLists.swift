@@ -14,8 +14,7 @@ final class WorldLists {
     private var blocked: Set<String> = []
     /// The sessions that asked for a list, and are told what changes: session and address, by the list.
     private var interested: [String: [Int: JID]] = [:]
-    /// The number of pushes.
-    private(set) var lastPush = 0
+    private var lastPush = 0
 
     private var version: String { String(changed.count) }
 

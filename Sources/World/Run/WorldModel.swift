@@ -263,6 +263,9 @@ package final class WorldModel {
 
     // MARK: The peer
 
+    /// Whether a message of the peer is stored.
+    package func isStored(_ id: String) -> Bool { receivedIDs.contains(id) }
+
     /// What the peer has read since the last loss of commits, and the number of the last.
     private var read: Set<String> = []
     private var lastRead = 0

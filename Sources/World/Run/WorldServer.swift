@@ -22,6 +22,8 @@ package final class WorldServer {
     private var lastID = 0
     /// The number of messages that the peer has sent.
     private(set) var lastMessage = 0
+    /// The number of stanzas that others have sent to the account.
+    private(set) var sent = 0
     private var random: SeededGenerator
     /// The id of the last question to the peer, which a stranger may try to answer.
     private var lastQuestion: String?
@@ -156,17 +158,17 @@ package final class WorldServer {
     /// Answers for the account, as its server does.
     private func serve(_ element: Element) {
         if element.firstElement?.namespace == Namespaces.mam {
-            for reply in archive?.service.replies(to: element) ?? [] { core.send(reply, from: Self.account) }
+            for reply in archive?.service.replies(to: element) ?? [] { send(reply, from: Self.account) }
         } else if element.firstElement?.namespace == Namespaces.pubsub {
             if let iq = try? IQ(element: element), let reply = iq.result(payload: iq.payload) {
-                core.send(reply.element, from: Self.account)
+                send(reply.element, from: Self.account)
             }
         } else if let lists {
             lists.forgetSessions { !core.sessions(of: .session($0)).isEmpty }
             let session = element["from"].flatMap { try? JID($0) }.flatMap {
                 core.sessions(of: .jid($0)).last
             }
-            for reply in lists.replies(to: element, of: session) { core.send(reply, from: Self.account) }
+            for reply in lists.replies(to: element, of: session) { send(reply, from: Self.account) }
         }
     }
 
@@ -200,7 +202,7 @@ package final class WorldServer {
     /// The time of the server, in nanoseconds; it is not the clock of the machine.
     private var now: Int64 = 0
 
-    var wall: Timestamp { Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000) }
+    private var wall: Timestamp { Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000) }
 
     func advance(to now: Int64) {
         self.now = now
@@ -210,7 +212,7 @@ package final class WorldServer {
             ))
         let due = answers.filter { $0.due <= now }
         answers.removeAll { $0.due <= now }
-        for answer in due { core.send(answer.element, from: answer.from) }
+        for answer in due { send(answer.element, from: answer.from) }
         core.endTurn()
         perform()
     }
@@ -226,7 +228,7 @@ package final class WorldServer {
             let item = Element(
                 "item", namespace: Namespaces.pubsubEvent, attributes: ["id": "p-\(lastMessage)"])
             lastItem = item
-            core.send(event(item, id: "p-\(lastMessage)"), from: Self.peer.bare)
+            send(event(item, id: "p-\(lastMessage)"), from: Self.peer.bare)
             core.endTurn()
             return perform()
         }
@@ -249,11 +251,16 @@ package final class WorldServer {
 
     /// Sends a message of the peer, which the archive keeps.
     package func sendOfPeer(_ message: Element) {
-        core.send(archive?.add(message, at: wall) ?? message, from: Self.peer)
+        send(archive?.add(message, at: wall) ?? message, from: Self.peer)
+    }
+
+    private func send(_ stanza: Element, from jid: JID) {
+        sent += 1
+        core.send(stanza, from: jid)
     }
 
     /// Sends an answer of an account's server; ``WorldExtension/receive(_:at:)`` may call it.
-    package func answer(_ element: Element, from jid: JID) { core.send(element, from: jid) }
+    package func answer(_ element: Element, from jid: JID) { send(element, from: jid) }
 
     private func answer(_ element: Element) {
         guard let iq = try? IQ(element: element), iq.type == .get, let question = iq.payload else { return }
@@ -278,7 +285,7 @@ package final class WorldServer {
     func changeLists(using random: inout SeededGenerator) {
         guard let lists else { return }
         lists.forgetSessions { !core.sessions(of: .session($0)).isEmpty }
-        for push in lists.change(using: &random) { core.send(push, from: Self.account) }
+        for push in lists.change(using: &random) { send(push, from: Self.account) }
         core.endTurn()
         perform()
     }
@@ -305,9 +312,9 @@ package final class WorldServer {
     /// Somebody else sends what nobody should be harmed by.
     func sendStrange(using random: inout SeededGenerator) {
         if let addition, Bool.random(using: &random), let repetition = addition.repetition(&random) {
-            core.send(repetition, from: Self.peer)
+            send(repetition, from: Self.peer)
         } else {
-            core.send(strange(using: &random), from: Self.stranger)
+            send(strange(using: &random), from: Self.stranger)
         }
         core.endTurn()
         perform()
