@@ -364,7 +364,7 @@ let package = Package(
             ]),
         // A program whose tasks a seed runs: the hooks of the runtime are those of a whole process.
         .executableTarget(
-            name: "WorldTestProgram", dependencies: ["Handlers", "HandlersTestKit", "World"],
+            name: "WorldTestProgram", dependencies: ["CWorld", "Handlers", "HandlersTestKit", "World"],
             path: "Tests/WorldTestProgram"),
         .testTarget(
             name: "WorldTests",

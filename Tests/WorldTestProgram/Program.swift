@@ -1,3 +1,4 @@
+import CWorld
 import Foundation
 import Handlers
 import HandlersTestKit
@@ -8,6 +9,8 @@ import World
 /// - `WorldTestProgram SEED`: the tasks of three processes, in the order of a seed. The last process is killed after 6 choices.
 /// - `WorldTestProgram close FOLDER`: a runner that is closed before the async handler that it leased begins, and a second
 ///   runner on the same database.
+/// - `WorldTestProgram memory FOLDER`: a step for each of SQLite's allocations in it, which fails, and a step of another store
+///   after each. The first step throws by itself, too.
 @main enum Program {
     private actor Ledger {
         private(set) var lines: [String] = []
@@ -58,8 +61,43 @@ import World
         print(log.joined(separator: ", "))
     }
 
+    private static func runOutOfMemory(in folder: String) throws {
+        SimulatedWorld.prepareProcess()
+        func open() throws -> HandlerStore {
+            try HandlerStore(
+                path: folder + "/app.db", registry: HandlerRegistry([Noted.self]), busyTimeout: 0)
+        }
+        func write(_ store: HandlerStore) throws {
+            _ = try store.step { try $0.schedule(Noted().durable, after: .seconds(3600)) }
+        }
+        let other = try open()
+        try write(other)
+        var (number, failures, locked): (Int32, Int, [Int32]) = (0, 0, [])
+        var isDone = false
+        while !isDone {
+            number += 1
+            let store = try open()
+            _ = dh_fail_allocation(number)
+            do {
+                try store.step { step in
+                    try step.schedule(Noted().durable, after: .seconds(3600))
+                    throw CancellationError()
+                }
+            } catch is CancellationError {} catch { failures += 1 }
+            isDone = dh_fail_allocation(0) > 0
+            // The store that failed lives, and does nothing more.
+            withExtendedLifetime(store) {
+                do { try write(other) } catch { locked.append(number) }
+            }
+        }
+        print("\(failures > 20 ? "failed" : "\(failures) failures in \(number)"), locked out after \(locked)")
+    }
+
     static func main() throws {
-        if CommandLine.arguments.count == 3 { return try close(in: CommandLine.arguments[2]) }
+        if CommandLine.arguments.count == 3 {
+            let folder = CommandLine.arguments[2]
+            return try CommandLine.arguments[1] == "memory" ? runOutOfMemory(in: folder) : close(in: folder)
+        }
         let seed = CommandLine.arguments.dropFirst().first.flatMap(UInt64.init) ?? 0
         var random = SeededGenerator(seed: seed)
         let tasks = WorldTasks.shared

@@ -31,12 +31,18 @@ import Testing
         "H14 an async handler whose lease was given back before it began is called by the next runner alone"
     )
     func closedBeforeItBegan() throws {
+        #expect(try lastLine("close") == "first done, called, attempt 1, second done")
+    }
+
+    @Test("Z4 a step that finds no memory, not even to be undone, does not lock others out")
+    func outOfMemory() throws { #expect(try lastLine("memory") == "failed, locked out after []") }
+
+    private func lastLine(_ word: String) throws -> Substring? {
         let folder = FileManager.default.temporaryDirectory.appending(path: "world-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        let ending = try ProgramEnding(of: "WorldTestProgram", ["close", folder.path])
+        let ending = try ProgramEnding(of: "WorldTestProgram", [word, folder.path])
         #expect(ending.status == 0, "\(ending)")
-        let log = ending.output.split(separator: "\n").last
-        #expect(log == "first done, called, attempt 1, second done", "\(ending)")
+        return ending.output.split(separator: "\n").last
     }
 }

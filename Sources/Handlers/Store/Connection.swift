@@ -40,14 +40,27 @@ final class Connection {
     func begin() throws(HandlerError) {
         failure = nil
         try checkPlace()
-        try control.run(.begin)
+        try open(.begin)
     }
 
     /// Begins a transaction that only reads: it takes no lock for which a writer would wait, or that it would wait for.
     func beginReading() throws(HandlerError) {
         failure = nil
         try checkPlace()
-        try control.run(.beginReading)
+        try open(.beginReading)
+    }
+
+    private func open(_ command: TransactionControl.Command) throws(HandlerError) {
+        // What an earlier one could not give up.
+        rollBack()
+        // Before: what has begun must end also when no memory is left.
+        try control.prepare(.rollBack)
+        do throws(HandlerError) {
+            try control.run(command)
+        } catch {
+            rollBack()
+            throw error
+        }
     }
 
     /// Commits, unless the storage failed in between.
@@ -58,6 +71,8 @@ final class Connection {
     }
 
     /// Gives the transaction up, if SQLite has not done so by itself.
+    ///
+    /// When even that fails, for want of memory, the next one begins with it.
     func rollBack() {
         if isInTransaction { try? control.run(.rollBack) }
     }

@@ -47,6 +47,9 @@ final class TransactionControl {
         while try statement.step() {}
     }
 
+    /// Prepares a statement ahead.
+    func prepare(_ command: Command) throws(HandlerError) { _ = try prepared(command) }
+
     private func prepared(_ command: Command) throws(HandlerError) -> Statement {
         if let statement = statements[command.rawValue] { return statement }
         let statement = try Statement(command.sql, in: database)
