@@ -43,10 +43,12 @@ fuzz: ## fuzz every entry of foreign bytes; TARGET=name for one, SECONDS=60 for 
 torture: ## the long kill tests and long fuzzing
 	@scripts/torture.sh
 
-world: ## run simulated worlds, with a different seed each time; SECONDS=60, SEED=number
+world: ## run simulated worlds, a quarter of the time with OMEMO, with a different seed each time; SECONDS=60, SEED=number
 	@scripts/setup.sh build
 	@swift build -c release --product pushwake-world
-	@.build/release/pushwake-world --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+	@swift build -c release --product pushwake-omemo
+	@.build/release/pushwake-world --seconds $$(( $(or $(SECONDS),60) * 3 / 4 )) $(if $(SEED),--seed $(SEED))
+	@.build/release/pushwake-omemo world --seconds $$(( ($(or $(SECONDS),60) + 3) / 4 )) $(if $(SEED),--seed $(SEED))
 
 docs: ## build the documentation into .build/docs
 	@scripts/setup.sh test

@@ -5,8 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 page=docs/internals/world-faults.md
-swift build -c release --traits Failpoints --product pushwake-world --scratch-path .build/faults
-rows=$(.build/faults/release/pushwake-world --fault all --seed 1 --lives 40 --seconds "${1:-60}")
+for product in pushwake-world pushwake-omemo; do
+    swift build -c release --traits Failpoints --product $product --scratch-path .build/faults
+done
+options=(--fault all --seed 1 --lives 40 --seconds "${1:-60}")
+rows=$(.build/faults/release/pushwake-world "${options[@]}" && .build/faults/release/pushwake-omemo world "${options[@]}")
 {
     cat <<'END'
 # Faults that the simulated world finds
@@ -17,7 +20,8 @@ debug builds and with the package trait `Failpoints`. The world ([Sources/World]
 with the world.
 
 ```
-pushwake world --seed 14 --lives 40 --fault no-fence    # shortened, with its last events
+pushwake world --seed 14 --lives 40 --fault no-fence          # shortened, with its last events
+pushwake omemo world --seed 3 --lives 40 --fault ratchet-apart
 ```
 
 | Fault | What is wrong | Violation | Seed | Lives until then | Time on one core |

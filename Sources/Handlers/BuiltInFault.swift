@@ -41,6 +41,8 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
     case runBoth = "run-both"
     case forgetAttempts = "forget-attempts"
     case earlyTimer = "early-timer"
+    // OMEMO.
+    case ratchetApart = "ratchet-apart"
 
     #if DEBUG || Failpoints
         /// Read from the environment at first use; a program may choose another one while it has no threads.
@@ -53,9 +55,22 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
         package static func choose(_ fault: BuiltInFault?) { chosen = fault }
 
         package var isOn: Bool { Self.chosen == self }
+
+        /// Runs code without faults, while the program has one thread.
+        package static func withoutFaults<R>(_ body: () throws -> R) rethrows -> R {
+            let before = chosen
+            chosen = nil
+            defer { chosen = before }
+            return try body()
+        }
     #else
         @inline(__always) package var isOn: Bool { false }
+
+        package static func withoutFaults<R>(_ body: () throws -> R) rethrows -> R { try body() }
     #endif
+
+    /// Whether only worlds with OMEMO can find it.
+    package var isOfOmemo: Bool { self == .ratchetApart }
 
     /// What the fault breaks.
     package var summary: String {
@@ -87,6 +102,8 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
         case .runBoth: "The invalidation handler runs although the handler was called."
         case .forgetAttempts: "A retry forgets the number of attempts."
         case .earlyTimer: "A timer ignores the milliseconds of its delay."
+        case .ratchetApart:
+            "The ratchet of a message commits before the message, which has a step of its own."
         }
     }
 }

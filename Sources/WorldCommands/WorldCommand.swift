@@ -170,7 +170,7 @@ package struct WorldCommand {
     private func findFaults() throws -> Bool {
         let limit = time ?? .seconds(60)
         var hasAll = true
-        for fault in BuiltInFault.allCases {
+        for fault in BuiltInFault.allCases where fault.isOfOmemo == (addition != nil) {
             try choose(fault)
             let (start, found) = (ContinuousClock.now, find(until: .now + limit))
             hasAll = hasAll && found != nil

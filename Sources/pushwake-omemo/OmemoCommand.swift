@@ -21,6 +21,7 @@ struct OmemoCommand {
     static let help: VisibleText = """
         usage: pushwake omemo [list [USER@DOMAIN]] --store FILE
                pushwake omemo trust USER@DOMAIN KEY DECISION --store FILE
+               pushwake omemo world [OPTION…]
 
           list        show devices and the fingerprints of their keys, as other clients show them
           trust       write down what was decided about a key
@@ -30,6 +31,7 @@ struct OmemoCommand {
           --store FILE                  the store of the program whose devices these are; it may be running
           --jid USER@DOMAIN             which account, where the store has several
           --json                        one JSON object a line
+          world       run simulated worlds with OMEMO; the options are those of 'pushwake help world'
 
         exit status: 0 all went well; 1 something failed; 64 wrong usage
         """

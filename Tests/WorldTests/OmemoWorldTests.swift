@@ -7,7 +7,7 @@ import Testing
     @Test("Z1 keys and ciphertexts of a world follow from its seed, whatever surrounds the process")
     func digest() throws {
         func world(_ seed: String, _ environment: [String: String] = [:]) throws -> ProgramEnding {
-            let words = ["world", "--seed", seed, "--worlds", "2", "--lives", "8", "--trace"]
+            let words = ["world", "--seed", seed, "--lives", "8", "--trace"]
             return try ProgramEnding(of: "pushwake-omemo", words, environment: environment)
         }
         func secrets(_ ending: ProgramEnding) -> [Substring] {
@@ -24,5 +24,26 @@ import Testing
         let pattern = /digest ([0-9a-f]+)/
         let digest = try #require(first.output.firstMatch(of: pattern)?.1)
         #expect(again.output.firstMatch(of: pattern)?.1 == digest)
+    }
+
+    @Test(
+        "Z8 no message is lost, repeated or unreadable, and no key is used twice, in worlds that no run has seen before"
+    )
+    func freshSeeds() throws {
+        let ending = try ProgramEnding(of: "pushwake-omemo", ["world", "--seconds", "3"])
+        #expect(ending.status == 0, "\(ending)")
+    }
+
+    @Test("Z8 a ratchet that commits without its message is found")
+    func ratchetApart() throws {
+        let words = [
+            "world", "--seed", "4", "--lives", "2", "--incidents", "1,3,6-8", "--fault", "ratchet-apart",
+        ]
+        let ending = try ProgramEnding(of: "pushwake-omemo", words)
+        #expect(ending.status == 1, "\(ending)")
+        #expect(
+            ending.output.contains("was acknowledged to the server")
+                && ending.output.contains("is not stored"))
+        #expect(ending.output.contains("pushwake omemo world --seed 4"), "\(ending)")
     }
 }

@@ -32,6 +32,14 @@ extension OmemoService {
     }
 
     func deliver(_ received: OmemoReceived, in step: borrowing Step) throws {
+        if BuiltInFault.ratchetApart.isOn {
+            step.afterCommit { Task { try? await account.perform { try call(received, in: $0) } } }
+        } else {
+            try call(received, in: step)
+        }
+    }
+
+    private func call(_ received: OmemoReceived, in step: borrowing Step) throws {
         let listeners = try step.all(
             "SELECT handler FROM omemo_listener WHERE account = ? ORDER BY key", account.id
         ) {

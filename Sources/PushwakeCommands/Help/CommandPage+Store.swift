@@ -40,6 +40,7 @@ extension CommandPage {
             description: [
                 "Runs pushwake-omemo, which stands beside this program: that one links libomemo-c, which is under the GPL.",
                 "KEY is a fingerprint, or the number of a device that has the key now; DECISION is verified, untrusted, blind or undecided.",
+                "'pushwake omemo world' runs simulated worlds with OMEMO, with the options of 'pushwake world'.",
             ],
             options: [
                 Option(

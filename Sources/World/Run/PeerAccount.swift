@@ -87,7 +87,7 @@ package final class PeerAccount {
         }
     }
 
-    /// Runs as the peer, to whom nothing happens.
+    /// Runs as the peer, to whom nothing happens: it has no built-in fault either.
     private static func undisturbed<R>(_ process: SimulatedDisk.Process, _ body: () throws -> R) rethrows -> R
     {
         let before = WorldTasks.shared.current
@@ -97,6 +97,6 @@ package final class PeerAccount {
             WorldTasks.shared.current = before
             _ = dh_fail_allocation(allocations)
         }
-        return try body()
+        return try BuiltInFault.withoutFaults(body)
     }
 }

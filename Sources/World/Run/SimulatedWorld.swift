@@ -147,6 +147,7 @@ package final class SimulatedWorld: @unchecked Sendable {
             (self.addition, server.addition) = (addition, addition)
             observer.endingHandlers += addition.endingHandlers
             observer.countOfWaiting = addition.countOfWaiting
+            model.isTooOld = { [unowned addition] in addition.isTooOld($0) }
         } catch {
             model.fail("the world's addition cannot be made: \(error)")
         }

@@ -29,6 +29,8 @@ package protocol WorldExtension: AnyObject {
     ///
     /// - Returns: Nil when the peer can send a plain one only.
     func message(_ number: Int) -> Element?
+    /// Whether a message of the peer is too old to be read, by the rules of the protocol.
+    func isTooOld(_ id: String) -> Bool
     /// A message in the name of the peer that must have no effect; nil for none.
     func repetition(_ random: inout some RandomNumberGenerator) -> Element?
     /// Takes a stanza for the peer, or a request to an account.

@@ -18,35 +18,63 @@ struct KeyWitness {
 
     /// What was encrypted with each key.
     private var used: [Key: [UInt8]] = [:]
+    /// The chains of the peer, in the order of their first use.
+    private var chains: [[UInt8]] = []
+    /// The chains of the peer's messages, by their ids.
+    private var chainOfMessage: [String: [UInt8]] = [:]
+    /// The chains of the other side that libomemo-c keeps in a session: older ones cannot be read any more.
+    private static let keptChains = 5
 
-    /// Looks at a message.
+    /// Looks at a message of the account.
     mutating func see(_ message: Element) -> Sight {
         var digest: UInt64 = 0xcbf2_9ce4_8422_2325
-        for encrypted in message.elements where encrypted.name == "encrypted" {
-            guard let header = encrypted.elements.first(where: { $0.name == "header" }) else {
-                return .wrong("\(message["id"] ?? "") has no header")
+        guard let keys = Self.keys(in: message) else {
+            return .wrong("\(message["id"] ?? "") cannot be understood")
+        }
+        for key in keys {
+            for byte in key.bytes { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
+            let place = Key(device: key.device, chain: key.read.chain, number: key.read.number)
+            guard let before = used.updateValue(key.read.text, forKey: place) else { continue }
+            if before != key.read.text {
+                return .wrong(
+                    "\(message["id"] ?? "") uses a key again, number \(key.read.number) of its chain")
             }
+        }
+        return .fresh(digest: String(digest, radix: 16))
+    }
+
+    /// Looks at a message of the peer.
+    mutating func seeOfPeer(_ message: Element) {
+        guard let chain = Self.keys(in: message)?.first?.read.chain else { return }
+        if !chains.contains(chain) { chains.append(chain) }
+        chainOfMessage["\(message["id"] ?? "")"] = chain
+    }
+
+    /// Whether the peer has used so many chains after that of a message that the account cannot read it any more.
+    func isTooOld(_ id: String) -> Bool {
+        let place = chainOfMessage[id].flatMap { chains.firstIndex(of: $0) } ?? chains.count
+        return chains.count - place > Self.keptChains
+    }
+
+    // MARK: Reading
+
+    /// The keys in a message; nil if any cannot be read.
+    private static func keys(in message: Element) -> [(device: String, bytes: [UInt8], read: Read)]? {
+        var keys: [(device: String, bytes: [UInt8], read: Read)] = []
+        for encrypted in message.elements where encrypted.name == "encrypted" {
+            guard let header = encrypted.elements.first(where: { $0.name == "header" }) else { return nil }
             let lists = header.elements.filter { $0.name == "keys" }
             for list in lists.isEmpty ? [header] : lists {
                 for key in list.elements where key.name == "key" {
                     let bytes = [UInt8](Data(base64Encoded: "\(key.text)") ?? Data())
-                    for byte in bytes { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
                     let isExchange = ["true", "1"].contains("\(key["kex"] ?? key["prekey"] ?? "")")
-                    let device = "\(list["jid"] ?? "")/\(key["rid"] ?? "")"
-                    let isLegacy = lists.isEmpty
-                    guard
-                        let read = isLegacy ? Self.legacy(bytes, isExchange) : Self.current(bytes, isExchange)
-                    else { return .wrong("a key of \(message["id"] ?? "") cannot be read") }
-                    let place = Key(device: device, chain: read.chain, number: read.number)
-                    if let before = used.updateValue(read.text, forKey: place), before != read.text {
-                        return .wrong(
-                            "\(message["id"] ?? "") uses key \(read.number) of a chain that another message has used"
-                        )
-                    }
+                    let read = lists.isEmpty ? legacy(bytes, isExchange) : current(bytes, isExchange)
+                    guard let read else { return nil }
+                    keys.append(("\(list["jid"] ?? "")/\(key["rid"] ?? "")", bytes, read))
                 }
             }
         }
-        return .fresh(digest: String(digest, radix: 16))
+        return keys
     }
 
     private typealias Read = (chain: [UInt8], number: UInt64, text: [UInt8])

@@ -78,10 +78,13 @@ final class SecretWorld: WorldExtension {
             // Nil until the account has published its keys.
             guard var message = try carry(except: id) else { return nil }
             message["id"] = "p-\(number)"
+            witness.seeOfPeer(message)
             sent.append(message)
             return message
         }
     }
+
+    func isTooOld(_ id: String) -> Bool { witness.isTooOld(id) }
 
     func repetition(_ random: inout some RandomNumberGenerator) -> Element? {
         // Before the first arrival it would be the message itself.
@@ -119,6 +122,7 @@ final class SecretWorld: WorldExtension {
                 } else if element.name == "message" {
                     lastEmpty += 1
                     element["id"] = "e-\(lastEmpty)"
+                    witness.seeOfPeer(element)
                     world.server.sendOfPeer(element)
                 }
             }
