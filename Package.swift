@@ -100,7 +100,7 @@ let package = Package(
         .target(name: "CPlatform"),
         // The system calls: no other target of the library imports Glibc. docs/internals/darwin.md lists what a port must replace.
         .target(name: "Platform", dependencies: ["CPlatform"]),
-        // `Timestamp`, which Handlers and XMPPCore export: neither knows the other.
+        // `Timestamp`, and what else Handlers and XMPPCore export: neither knows the other.
         .target(name: "Timestamps"),
         // Bound handlers end once (Step.end, Ending). Clocks: Step.schedule. Leases: Lease. Older and newer programs: Schema,
         // DurableHandler.version. Which processes are alive: ProcessSlot. Places for a kill: Failpoint.

@@ -156,13 +156,13 @@ func server(_ configuration: inout AccountConfiguration) {
 
 func operations(_ account: Account, _ juliet: JID) async throws {
     // snippet.awaited
-    try await account.request(.roster.set(juliet, name: "Juliet"))
+    try await account.request(.setContact(juliet, name: "Juliet"))
     // snippet.stored
-    try await account.send(.roster.set(juliet, name: "Juliet"), then: Chat.answered())
+    try await account.send(.setContact(juliet, name: "Juliet"), then: Chat.answered())
     // snippet.end
     _ = try await account.perform { step in
         // snippet.in-step
-        try account.send(.roster.set(juliet, name: "Juliet"), then: Chat.answered(), in: step)
+        try account.send(.setContact(juliet, name: "Juliet"), then: Chat.answered(), in: step)
         // snippet.end
     }
 }

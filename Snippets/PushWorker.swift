@@ -41,7 +41,7 @@ func runWorker(_ configuration: AccountConfiguration, _ store: HandlerStore) asy
     do {
         try await account.connect()
         try await account.caughtUp()
-        let isDone = try await account.drain(for: end - .now - .seconds(1))
+        let isDone = try await account.runner.drain(for: end - .now - .seconds(1))
         print(isDone ? "nothing waits" : "the next worker continues")
     } catch let error as AccountError where error.code == .ownershipHeld {
         print("the main program is connected")

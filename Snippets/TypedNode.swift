@@ -20,7 +20,7 @@ enum Shelf {
     /// Called once for each change, in the process that owns the stream then; an event that arrives again calls nothing.
     @Handler("shelf.changed")
     static func changed(_ call: borrowing Call<PubSubEvent.Of<Reading>>) throws {
-        let reader = call.service.description
+        let reader = call.event.service.description
         switch call.change {
         case .items(let items):
             guard let reading = items.last?.value else { return }

@@ -26,7 +26,7 @@ public final class OfflineAccount: Sendable {
     public let jid: JID
 
     /// The account's store.
-    public var store: HandlerStore { account.store }
+    package var store: HandlerStore { account.store }
 
     /// Makes an account.
     ///

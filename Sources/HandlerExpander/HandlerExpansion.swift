@@ -89,7 +89,7 @@ extension HandlerExpansion {
             return ".init(\"\(argument.label)\", (\(argument.type)).self\(fallback))"
         }
         return """
-            \(requirement)static var storedArguments: [Handlers::HandlerSignature.Argument] {
+            \(requirement)static var storedArguments: [Handlers::HandlerArgument] {
                 [\(listed.joined(separator: ", "))]
             }
             """

@@ -1,5 +1,5 @@
-public import SwiftSyntax
-public import SwiftSyntaxMacros
+package import SwiftSyntax
+package import SwiftSyntaxMacros
 
 /// `@Handler`: turns a function into a handler that outlives the process.
 ///
@@ -7,8 +7,8 @@ public import SwiftSyntaxMacros
 /// AttributeSyntax + FunctionDeclSyntax ─▶ HandlerDeclaration ─▶ HandlerExpansion ─▶ [DeclSyntax]
 ///                                               └─▶ diagnostics, and then no expansion
 /// ```
-public struct HandlerMacro: PeerMacro {
-    public static func expansion(
+package struct HandlerMacro: PeerMacro {
+    package static func expansion(
         of node: AttributeSyntax, providingPeersOf declaration: some DeclSyntaxProtocol,
         in context: some MacroExpansionContext
     ) throws -> [DeclSyntax] {

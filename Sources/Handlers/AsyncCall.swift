@@ -23,18 +23,15 @@ public struct AsyncCall<Context: Sendable>: Sendable {
 
     /// Ends the handler: its effects and its ending commit together.
     ///
-    /// - Parameter effects: What the handler writes; it runs inside a step.
+    /// - Parameter effects: What the handler writes, inside a step; nothing where it is left out.
     /// - Returns: What `effects` returns.
     /// - Throws: What `effects` throws, and then nothing is kept and the handler has not ended; ``HandlerError`` with
     ///   code `leaseLost` when another process runs the handler now, or it was ended or discarded meanwhile, or when
     ///   it was called before.
     @discardableResult
-    public func end<R>(_ effects: (borrowing Step) throws -> R) throws -> R { try lease.close(effects) }
-
-    /// Ends the handler without further effects.
-    ///
-    /// - Throws: ``HandlerError`` with code `leaseLost`, as ``end(_:)`` does, or the codes of the store.
-    public func end() throws { try lease.close { _ in } }
+    public func end<R>(_ effects: (borrowing Step) throws -> R = { _ in }) throws -> R {
+        try lease.close(effects)
+    }
 
     /// Reads a member of ``context``.
     ///

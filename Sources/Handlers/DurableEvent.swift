@@ -71,7 +71,7 @@ public struct EventDelivery<Event: DurableEvent>: Sendable {
     /// The event.
     public let event: Event
     /// When it was posted, by the wall clock.
-    public let postedAt: Timestamp
+    package let postedAt: Timestamp
     let row: Int64
 
     /// Marks it as consumed, together with what else the step writes.

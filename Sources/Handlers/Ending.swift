@@ -3,7 +3,7 @@
 /// ```swift
 /// try step.end(id, .result, with: Payment(cents: 1999))
 /// ```
-public enum Outcome: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
+public enum Outcome: Int64, Hashable, Sendable, Codable, CaseIterable {
     /// Called with the result it waited for.
     case result = 1
     /// Called with an error answer.
@@ -12,15 +12,6 @@ public enum Outcome: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStr
     case timeout = 3
     /// Never to be called any more; its invalidation ran instead.
     case invalidated = 4
-
-    public var description: String {
-        switch self {
-        case .result: "result"
-        case .error: "error"
-        case .timeout: "timeout"
-        case .invalidated: "invalidated"
-        }
-    }
 }
 
 /// The ending of a handler: late and repeated answers find it.
@@ -73,12 +64,11 @@ extension Ending {
 /// …
 /// let unpaid = try step.first("SELECT handler FROM unpaid") { HandlerID<Payment>(rawValue: $0.integer(0)) }
 /// ```
-public struct HandlerID<Context: Sendable>: RawRepresentable, Hashable, Sendable, Codable,
+public struct HandlerID<Context: Sendable>: PrintedRawValue, RawRepresentable, Hashable, Sendable, Codable,
     CustomStringConvertible
 {
     public let rawValue: Int64
     public init(rawValue: Int64) { self.rawValue = rawValue }
-    public var description: String { String(rawValue) }
 }
 
 /// The row of a handler whose context is not known, as lists of handlers show it. It can be invalidated and repaired, but
@@ -105,10 +95,11 @@ extension HandlerID {
 /// extension InvalidationReason { static let shopClosed = Self(rawValue: "shop-closed") }
 /// try step.invalidate(id, reason: .shopClosed)
 /// ```
-public struct InvalidationReason: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+public struct InvalidationReason: PrintedRawValue, RawRepresentable, Hashable, Sendable, Codable,
+    CustomStringConvertible
+{
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
-    public var description: String { rawValue }
 
     /// The program canceled what the handler waited for.
     public static let cancelled = InvalidationReason(rawValue: "cancelled")
@@ -136,7 +127,7 @@ public struct InvalidationReason: RawRepresentable, Hashable, Sendable, Codable,
 /// }
 /// try step.bind(Thank(customer: "Ada").durable.orElse(NotPaid(customer: "Ada").durable))
 /// ```
-public struct Invalidation: RestorableContext {
+public struct Invalidation: StoredContext, RestorableContext {
     /// The reason why the handler can never be called.
     public let reason: InvalidationReason
     /// The stored name of the handler that is invalidated.
@@ -144,13 +135,7 @@ public struct Invalidation: RestorableContext {
     /// The environment in which the handler was bound, for example an account; nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
-    /// Makes the context of an invalidation, for a test that calls such a handler itself.
-    ///
-    /// - Parameters:
-    ///   - reason: Why the handler can never be called.
-    ///   - handler: The stored name of the handler that is invalidated.
-    ///   - environment: The environment in which the handler was bound; nil for none.
-    public init(
+    package init(
         reason: InvalidationReason, handler: String, environment: (any HandlerEnvironment)? = nil
     ) {
         self.reason = reason
@@ -161,10 +146,6 @@ public struct Invalidation: RestorableContext {
     private struct Stored: Codable {
         var reason: InvalidationReason
         var handler: String
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
     }
 
     package func stored() throws -> [UInt8] {

@@ -50,13 +50,13 @@ public protocol DurableHandler: Codable, Sendable {
     /// or where a missing argument has a default:
     ///
     /// ```swift
-    /// static var storedArguments: [HandlerSignature.Argument] {
+    /// static var storedArguments: [HandlerArgument] {
     ///     [.init("deviceid", UInt32.self), .init("tries", Int.self, hasDefault: true)]
     /// }
     /// ```
     ///
     /// - Throws: ``HandlerError`` with code `unknownSignature` when reflection does not show them.
-    static var storedArguments: [HandlerSignature.Argument] { get throws(HandlerError) }
+    static var storedArguments: [HandlerArgument] { get throws(HandlerError) }
 }
 
 extension DurableHandler {

@@ -7,71 +7,9 @@
 ///     print(error)  // it has ended before
 /// }
 /// ```
-public struct HandlerError: Error, Sendable, CustomStringConvertible {
-    /// Kind of error; open for new kinds.
-    public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-        public let rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-        public var description: String { rawValue }
-
-        /// No handler of that name is registered in this program.
-        package static let unknownHandler = Code(rawValue: "unknown-handler")
-        /// The row was written by a newer version of the handler than this program has.
-        package static let newerVersion = Code(rawValue: "newer-version")
-        /// The handler expects another context than the one it was called with.
-        package static let wrongContext = Code(rawValue: "wrong-context")
-        /// A mandatory argument is missing.
-        package static let missingArgument = Code(rawValue: "missing-argument")
-        /// An argument has another type than the handler declares.
-        package static let wrongArgument = Code(rawValue: "wrong-argument")
-        /// Arguments stored by an older version could not be converted; the sentence is the converter's own.
-        package static let upcastFailed = Code(rawValue: "upcast-failed")
-        /// An argument cannot be stored.
-        package static let argumentNotEncodable = Code(rawValue: "argument-not-encodable")
-        /// The path to the handler's instance gave nil.
-        package static let missingInstance = Code(rawValue: "missing-instance")
-        /// The handler row has ended or never existed.
-        public static let noSuchHandler = Code(rawValue: "no-such-handler")
-        /// A handler was not called because too many processes died while it ran.
-        package static let deadly = Code(rawValue: "deadly")
-        /// The context of a call cannot be stored until the handler can run.
-        package static let contextNotRestorable = Code(rawValue: "context-not-restorable")
-        /// An async handler was ended after it had lost its lease or had ended.
-        public static let leaseLost = Code(rawValue: "lease-lost")
-        /// A step or a read was started inside a step on the same thread, or a read inside a read.
-        package static let nestedStep = Code(rawValue: "nested-step")
-        /// Handlers ended each other deeper than any program means to.
-        package static let nestedTooDeep = Code(rawValue: "nested-too-deep")
-        /// Two schemas carry the name of one module.
-        package static let duplicateSchema = Code(rawValue: "duplicate-schema")
-        /// Another process holds the database's write lock.
-        public static let databaseLocked = Code(rawValue: "database-locked")
-        /// The database or its folder cannot be written.
-        public static let databaseReadOnly = Code(rawValue: "database-read-only")
-        /// The file is damaged or no SQLite database.
-        public static let databaseCorrupt = Code(rawValue: "database-corrupt")
-        /// The database was written by a newer version of this library.
-        public static let databaseNewer = Code(rawValue: "database-newer")
-        /// The database was written by an older version of this library, and is only being read.
-        package static let databaseOlder = Code(rawValue: "database-older")
-        /// The file is a SQLite database of another program.
-        package static let databaseForeign = Code(rawValue: "database-foreign")
-        /// The file cannot be opened.
-        public static let databaseUnavailable = Code(rawValue: "database-unavailable")
-        /// The disk is full or failed.
-        package static let storageFailed = Code(rawValue: "storage-failed")
-        /// A runner was used after it had been closed.
-        package static let runnerClosed = Code(rawValue: "runner-closed")
-        /// The system gives no more threads or files.
-        package static let resourcesExhausted = Code(rawValue: "resources-exhausted")
-        /// So many events of a kind wait that no more may be posted.
-        public static let tooManyEvents = Code(rawValue: "too-many-events")
-        /// Another SQLite error: a faulty statement, a constraint.
-        public static let sql = Code(rawValue: "sql")
-    }
-
+public struct HandlerError: CodedError {
     /// Kind of the error.
-    public let code: Code
+    public let code: ErrorCode<HandlerError>
     /// A sentence that says what happened and what to do.
     public let message: String
     /// The error beneath, if there is one.
@@ -83,7 +21,7 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
     ///   - code: What went wrong.
     ///   - message: A sentence that says what happened and what to do.
     ///   - cause: The error beneath; nil for none.
-    public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
+    public init(_ code: ErrorCode<HandlerError>, _ message: String, cause: (any Error)? = nil) {
         self.code = code
         self.message = message
         self.cause = cause
@@ -98,4 +36,61 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         default: false
         }
     }
+}
+
+extension ErrorCode where Failure == HandlerError {
+    /// No handler of that name is registered in this program.
+    package static var unknownHandler: Self { Self(rawValue: "unknown-handler") }
+    /// The row was written by a newer version of the handler than this program has.
+    package static var newerVersion: Self { Self(rawValue: "newer-version") }
+    /// The handler expects another context than the one it was called with.
+    package static var wrongContext: Self { Self(rawValue: "wrong-context") }
+    /// A mandatory argument is missing.
+    package static var missingArgument: Self { Self(rawValue: "missing-argument") }
+    /// An argument has another type than the handler declares.
+    package static var wrongArgument: Self { Self(rawValue: "wrong-argument") }
+    /// Arguments stored by an older version could not be converted; the sentence is the converter's own.
+    package static var upcastFailed: Self { Self(rawValue: "upcast-failed") }
+    /// An argument cannot be stored.
+    package static var argumentNotEncodable: Self { Self(rawValue: "argument-not-encodable") }
+    /// The path to the handler's instance gave nil.
+    package static var missingInstance: Self { Self(rawValue: "missing-instance") }
+    /// The handler row has ended or never existed.
+    public static var noSuchHandler: Self { Self(rawValue: "no-such-handler") }
+    /// A handler was not called because too many processes died while it ran.
+    package static var deadly: Self { Self(rawValue: "deadly") }
+    /// The context of a call cannot be stored until the handler can run.
+    package static var contextNotRestorable: Self { Self(rawValue: "context-not-restorable") }
+    /// An async handler was ended after it had lost its lease or had ended.
+    public static var leaseLost: Self { Self(rawValue: "lease-lost") }
+    /// A step or a read was started inside a step on the same thread, or a read inside a read.
+    package static var nestedStep: Self { Self(rawValue: "nested-step") }
+    /// Handlers ended each other deeper than any program means to.
+    package static var nestedTooDeep: Self { Self(rawValue: "nested-too-deep") }
+    /// Two schemas carry the name of one module.
+    package static var duplicateSchema: Self { Self(rawValue: "duplicate-schema") }
+    /// Another process holds the database's write lock.
+    public static var databaseLocked: Self { Self(rawValue: "database-locked") }
+    /// The database or its folder cannot be written.
+    public static var databaseReadOnly: Self { Self(rawValue: "database-read-only") }
+    /// The file is damaged or no SQLite database.
+    public static var databaseCorrupt: Self { Self(rawValue: "database-corrupt") }
+    /// The database was written by a newer version of this library.
+    public static var databaseNewer: Self { Self(rawValue: "database-newer") }
+    /// The database was written by an older version of this library, and is only being read.
+    package static var databaseOlder: Self { Self(rawValue: "database-older") }
+    /// The file is a SQLite database of another program.
+    package static var databaseForeign: Self { Self(rawValue: "database-foreign") }
+    /// The file cannot be opened.
+    public static var databaseUnavailable: Self { Self(rawValue: "database-unavailable") }
+    /// The disk is full or failed.
+    package static var storageFailed: Self { Self(rawValue: "storage-failed") }
+    /// A runner was used after it had been closed.
+    package static var runnerClosed: Self { Self(rawValue: "runner-closed") }
+    /// The system gives no more threads or files.
+    package static var resourcesExhausted: Self { Self(rawValue: "resources-exhausted") }
+    /// So many events of a kind wait that no more may be posted.
+    public static var tooManyEvents: Self { Self(rawValue: "too-many-events") }
+    /// Another SQLite error: a faulty statement, a constraint.
+    public static var sql: Self { Self(rawValue: "sql") }
 }

@@ -62,7 +62,7 @@ public struct HandlerLog: Sendable {
 /// ```swift
 /// if entry.level >= .warning { print(entry) }
 /// ```
-public enum LogLevel: Int, Hashable, Sendable, Comparable, CaseIterable {
+public enum LogLevel: Hashable, Sendable, Comparable, CaseIterable {
     /// Attempts and their reasons.
     case verbose
     /// Decisions: connected, resumed, suspended, called again.
@@ -71,11 +71,6 @@ public enum LogLevel: Int, Hashable, Sendable, Comparable, CaseIterable {
     case warning
     /// Something ended for good: an account stopped, a handler failed.
     case error
-
-    /// The level in lower case.
-    public var name: String { "\(self)" }
-
-    public static func < (left: LogLevel, right: LogLevel) -> Bool { left.rawValue < right.rawValue }
 }
 
 extension Transaction {

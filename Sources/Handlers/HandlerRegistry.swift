@@ -69,7 +69,7 @@ public final class HandlerRegistry: Sendable {
     }
 
     /// The names and aliases of all registered handlers, sorted.
-    public var names: [String] { definitions.withLock { $0.keys.sorted() } }
+    package var names: [String] { definitions.withLock { $0.keys.sorted() } }
 
     /// Returns whether a handler of that name or alias is registered.
     package func knows(_ name: String) -> Bool { definition(named: name) != nil }

@@ -9,23 +9,14 @@ import FoundationEssentials
 /// var overrides: Record = ["attempt": 3]
 /// try overrides.set("since", to: Date())
 /// ```
-public struct Record: Hashable, Sendable, Codable, ExpressibleByDictionaryLiteral {
+public struct Record: CodedAsOneValue, Hashable, Sendable, Codable, ExpressibleByDictionaryLiteral {
     /// The arguments by name.
     public private(set) var values: [String: JSONValue]
 
-    /// Makes a record.
-    ///
-    /// - Parameter values: The arguments by name.
-    public init(_ values: [String: JSONValue] = [:]) { self.values = values }
+    package init(_ values: [String: JSONValue] = [:]) { self.values = values }
 
-    public init(from decoder: any Decoder) throws {
-        values = try decoder.singleValueContainer().decode([String: JSONValue].self)
-    }
-
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(values)
-    }
+    package init(coded: [String: JSONValue]) { values = coded }
+    package var coded: [String: JSONValue] { values }
 
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
         self.init(Dictionary(elements) { _, last in last })

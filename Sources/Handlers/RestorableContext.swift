@@ -63,10 +63,7 @@ extension RestorableContext {
     var callFingerprint: UInt64 {
         let storage = Self.storage
         if let fingerprint = storage.fingerprint { return fingerprint(self) }
-        // FNV-1a: the same in every process, unlike Swift's own hashing.
-        return ((try? storage.encode(self)) ?? []).reduce(0xcbf2_9ce4_8422_2325) {
-            ($0 ^ UInt64($1)) &* 0x100_0000_01b3
-        }
+        return fingerprintOf((try? storage.encode(self)) ?? [])
     }
 }
 
@@ -76,6 +73,29 @@ extension RestorableContext where Self: Codable {
             encode: { try ArgumentCoding.encode($0) },
             decode: { bytes, _ in try ArgumentCoding.value(Self.self, from: bytes) })
     }
+}
+
+/// A context whose bytes the library makes and reads.
+package protocol StoredContext: RestorableContext {
+    /// Differs between calls of a standing handler; given as a hash of the bytes.
+    var fingerprint: UInt64 { get }
+
+    func stored() throws -> [UInt8]
+    init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws
+}
+
+extension StoredContext {
+    package var fingerprint: UInt64 { fingerprintOf((try? stored()) ?? []) }
+
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(
+            encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
+    }
+}
+
+/// FNV-1a: the same in every process, unlike Swift's own hashing.
+private func fingerprintOf(_ bytes: [UInt8]) -> UInt64 {
+    bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
 }
 
 /// A context that handlers may also take in another form, such as one with a payload's type.
@@ -94,7 +114,7 @@ package protocol ConvertibleContext: Sendable {
 ///
 /// ```swift
 /// final class Shop: HandlerEnvironment {
-///     let scope = HandlerScope("shop")
+///     let scope = HandlerScope(rawValue: "shop")
 /// }
 /// try runner.attach(Shop())
 /// ```
@@ -106,16 +126,17 @@ public protocol HandlerEnvironment: Sendable {
 /// The stored name of a ``HandlerEnvironment``.
 ///
 /// ```swift
-/// try step.schedule(CloseShop().durable, after: .seconds(3600), in: HandlerScope("shop"))
+/// try step.schedule(CloseShop().durable, after: .seconds(3600), in: HandlerScope(rawValue: "shop"))
 /// ```
-public struct HandlerScope: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+public struct HandlerScope: PrintedRawValue, RawRepresentable, Hashable, Sendable, Codable,
+    CustomStringConvertible
+{
     public let rawValue: String
-    public init(rawValue: String) { self.rawValue = rawValue }
     /// Makes a scope.
     ///
-    /// - Parameter name: What is stored; the same in every process and never changed.
-    public init(_ name: String) { rawValue = name }
-    public var description: String { rawValue }
+    /// - Parameter rawValue: What is stored; the same in every process and never changed.
+    public init(rawValue: String) { self.rawValue = rawValue }
+    package init(_ name: String) { rawValue = name }
 }
 
 /// The context of a timer: a handler bound by ``Step/schedule(_:after:every:in:)``.
@@ -129,7 +150,7 @@ public struct HandlerScope: RawRepresentable, Hashable, Sendable, Codable, Custo
 ///     }
 /// }
 /// ```
-public struct TimerFired: RestorableContext {
+public struct TimerFired: StoredContext, RestorableContext {
     /// When it was due, by the wall clock.
     public let due: Timestamp
     /// The number of periods that passed while no process ran the timer; the handler is not called for them.
@@ -137,13 +158,7 @@ public struct TimerFired: RestorableContext {
     /// The environment in which the timer was bound, for example an account; nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
-    /// Makes the context of a timer, for a test that calls such a handler itself.
-    ///
-    /// - Parameters:
-    ///   - due: When it was due, by the wall clock.
-    ///   - missed: How many times of a periodic timer passed unseen, 0 or more.
-    ///   - environment: The environment in which the timer was bound; nil for none.
-    public init(due: Timestamp, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
+    package init(due: Timestamp, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
         self.due = due
         self.missed = missed
         self.environment = environment
@@ -155,11 +170,6 @@ public struct TimerFired: RestorableContext {
     private struct Stored: Codable {
         var due: Timestamp
         var missed: Int64
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(
-            encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
     }
 
     package func stored() throws -> [UInt8] {

@@ -16,17 +16,16 @@ public struct TimeSource: Sendable {
     /// Makes clocks.
     ///
     /// - Parameters:
-    ///   - monotonic: The time since any fixed moment, which never goes backwards.
-    ///   - wall: The wall clock.
+    ///   - monotonic: The time since any fixed moment, which never goes backwards; nil for the machine's.
+    ///   - wall: The wall clock; nil for the machine's.
     ///   - onTurn: Registers something to run whenever a hand-turned clock was turned; nil for a clock that runs by
     ///     itself.
     public init(
-        monotonic: @escaping @Sendable () -> Duration = Self.systemMonotonic,
-        wall: @escaping @Sendable () -> Timestamp = Self.systemWall,
+        monotonic: (@Sendable () -> Duration)? = nil, wall: (@Sendable () -> Timestamp)? = nil,
         onTurn: (@Sendable (@escaping @Sendable () -> Void) -> Void)? = nil
     ) {
-        self.monotonic = monotonic
-        self.wall = wall
+        self.monotonic = monotonic ?? Self.systemMonotonic
+        self.wall = wall ?? Self.systemWall
         self.onTurn = onTurn
     }
 
@@ -42,12 +41,12 @@ public struct TimeSource: Sendable {
     /// Returns the machine's monotonic time.
     ///
     /// - Returns: The time since the machine started; it stands still while the machine is suspended.
-    public static func systemMonotonic() -> Duration { .nanoseconds(SystemTime.monotonicNanoseconds()) }
+    package static func systemMonotonic() -> Duration { .nanoseconds(SystemTime.monotonicNanoseconds()) }
 
     /// Returns the machine's wall time.
     ///
     /// - Returns: The time now.
-    public static func systemWall() -> Timestamp {
+    package static func systemWall() -> Timestamp {
         Timestamp(milliseconds: SystemTime.wallNanoseconds() / 1_000_000)
     }
 

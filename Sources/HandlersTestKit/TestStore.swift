@@ -114,7 +114,7 @@ public final class TestStore: Sendable {
     func close() { program.withLock { $0.runner.close() } }
 }
 
-extension HandlerError.Code {
+extension ErrorCode<HandlerError> {
     /// Async handlers of a ``TestStore`` ran for longer than ``TestStore/longestRun``.
-    package static let handlersRunOn = HandlerError.Code(rawValue: "handlers-run-on")
+    package static var handlersRunOn: Self { Self(rawValue: "handlers-run-on") }
 }

@@ -37,7 +37,7 @@ public final class VirtualClock: Sendable {
     public var wall: Timestamp { state.withLock { $0.wall } }
 
     /// What the monotonic hand shows: by how much the clock was advanced.
-    public var monotonic: Duration { state.withLock { $0.monotonic } }
+    package var monotonic: Duration { state.withLock { $0.monotonic } }
 
     /// Both hands in the form that a store and an account take.
     public var timeSource: TimeSource {
@@ -68,7 +68,7 @@ public final class VirtualClock: Sendable {
     /// It stays registered as long as the clock lives, so it should hold what it wakes weakly.
     ///
     /// - Parameter action: Runs on that thread, and should return soon.
-    public func onTurn(_ action: @escaping @Sendable () -> Void) {
+    package func onTurn(_ action: @escaping @Sendable () -> Void) {
         state.withLock { $0.observers.append(action) }
     }
 

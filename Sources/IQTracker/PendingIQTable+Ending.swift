@@ -84,7 +84,7 @@ extension PendingIQTable {
     /// - Returns: The request; nil when none is pending.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     package func cancel(
-        id: ForeignText, overriding overrides: Record = Record(), environment: any HandlerEnvironment,
+        id: ForeignText, overriding overrides: Record = [:], environment: any HandlerEnvironment,
         in step: borrowing Step
     ) throws -> Request? {
         guard let request = try claim(id: id, in: step) else { return nil }

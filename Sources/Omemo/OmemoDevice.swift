@@ -19,7 +19,7 @@ public struct OmemoDevice: Hashable, Sendable {
     /// The user's decision about that key; nil while the key is not known.
     public let trust: OmemoTrust?
     /// When a list last named it; nil when none ever did.
-    public let lastListed: Timestamp?
+    package let lastListed: Timestamp?
 
     /// This device with the versions and the time of its row in another list.
     fileprivate func merged(with other: OmemoDevice) -> OmemoDevice {

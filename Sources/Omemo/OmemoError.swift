@@ -5,12 +5,9 @@ public import XMPPCore
 /// ```swift
 /// if case .failed(let error) = call.outcome, error.code == .notForThisDevice { return }
 /// ```
-public struct OmemoError: CodedError {
-    /// Kind of error; open for new kinds.
-    public typealias Code = ErrorCode<OmemoError>
-
+public struct OmemoError: DetailedError, CodedError {
     /// Kind of the error.
-    public let code: Code
+    public let code: ErrorCode<OmemoError>
     /// A sentence that says what happened and what to do. It holds no key and no plaintext.
     public let message: String
 
@@ -24,7 +21,7 @@ public struct OmemoError: CodedError {
         self.message = message
     }
 
-    public var description: String { VisibleText("\(message) (\(code))").description }
+    package var details: String { "\(message) (\(code))" }
 }
 
 // MARK: - Codes

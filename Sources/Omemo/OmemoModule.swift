@@ -13,13 +13,13 @@ import XMPPModules
 /// ```
 ///
 /// Source: XEP-0384 section 5.3.1, XEP-0163 section 4.
-public struct OmemoModule: AccountModule {
-    public static let name = "omemo"
+public struct OmemoModule: LibraryModule, AccountModule {
+    package static let moduleName = "omemo"
 
     /// Makes the module, which has no options.
     public init() {}
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         hooks.dependencies = [DiscoModule.self]
         hooks.schema = OmemoDeviceListTable.schema
         // Subscribe the account to the device lists of its contacts.

@@ -5,7 +5,7 @@ public import XMPPCore
 /// ```swift
 /// try account.omemo.setTrust(.untrusted, in: key, of: juliet, in: step)
 /// ```
-public enum OmemoTrust: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
+public enum OmemoTrust: Int64, Hashable, Sendable, Codable, CaseIterable {
     /// Nothing yet: messages are shown as such, and none is encrypted for it.
     case undecided = 0
     /// Trusted without being asked, because no key of this user has been verified and this device had no other.
@@ -17,15 +17,6 @@ public enum OmemoTrust: Int64, Hashable, Sendable, Codable, CaseIterable, Custom
 
     /// Whether content is encrypted for it.
     public var mayReceive: Bool { self == .blind || self == .verified }
-
-    public var description: String {
-        switch self {
-        case .undecided: "undecided"
-        case .blind: "blind"
-        case .verified: "verified"
-        case .untrusted: "untrusted"
-        }
-    }
 
     /// Returns the trust of a key that is seen for the first time: blind trust until the first verification, and never for a
     /// key that takes another's place.
@@ -51,5 +42,5 @@ public struct OmemoIdentity: Hashable, Sendable {
     /// The devices that have it now, in the order of their numbers; none when it was replaced.
     public let devices: [OmemoDeviceID]
     /// When it was first seen.
-    public let firstSeen: Timestamp
+    package let firstSeen: Timestamp
 }

@@ -62,35 +62,7 @@ extension PubSubReply {
     }
 }
 
-extension PubSubFetch: AccountContext {
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
-    }
-
-    package func stored() throws -> [UInt8] { try reply.stored(.items) }
-
-    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
-        self = try PubSubReply.context(restoring: bytes, in: environment)
-    }
-}
-
-extension PubSubPublication: AccountContext {
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
-    }
-
-    package func stored() throws -> [UInt8] { try reply.stored(.publish(itemID: itemID)) }
-
-    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
-        self = try PubSubReply.context(restoring: bytes, in: environment)
-    }
-}
-
-extension PubSubAnswer: AccountContext {
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
-    }
-
+extension PubSubAnswer: StoredContext, AccountContext {
     package func stored() throws -> [UInt8] { try reply.stored(subject) }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {

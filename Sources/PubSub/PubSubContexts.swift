@@ -1,126 +1,25 @@
 public import XMPPAccount
 public import XMPPCore
 
-/// The context of a handler that waits for the items of a node.
-///
-/// ```swift
-/// @Handler("profile.nick-fetched")
-/// static func nickFetched(_ call: borrowing Call<PubSubFetch>) throws {
-///     switch call.outcome {
-///     case .items(let items): …
-///     case .notFound: …           // the node does not exist
-///     case .error(let error): …   // nothing is known about the node
-///     case .timedOut: …           // nothing is known about the node
-///     }
-/// }
-/// ```
-///
-/// A lost session is no outcome: the handler's invalidation is then called instead.
-public struct PubSubFetch: PubSubContext {
-    /// The outcome of a fetch. The four cases mean different things, so a handler must name them all.
-    public enum Outcome: Hashable, Sendable {
-        /// The node exists and these are its items, in the order of the answer; none if it is empty.
-        case items([PubSubItem])
-        /// The service says that the node, or every item that was asked for, does not exist.
-        case notFound
-        /// The service refused or its answer makes no sense; whether there are items is unknown.
-        case error(PubSubError)
-        /// No answer came in time; whether there are items is unknown.
-        case timedOut
-    }
-
-    /// The account that asked.
-    public var account: Account { reply.account }
-    /// The address of the node; the account's bare address for its own nodes.
-    public var service: JID { reply.service }
-    /// The node's name.
-    public var node: ForeignText { reply.node ?? "" }
-    /// The outcome.
-    public let outcome: Outcome
-    let reply: PubSubReply
-
-    init(reply: PubSubReply, outcome: Outcome) { (self.reply, self.outcome) = (reply, outcome) }
-
-    public var value: [PubSubItem] {
-        get throws {
-            switch outcome {
-            case .items(let items): return items
-            case .notFound: throw PubSubError.notFound
-            case .error(let error): throw error
-            case .timedOut: throw AccountError.timedOut(service)
-            }
-        }
-    }
-}
-
-/// The context of a handler that waits for an item to be published.
-///
-/// ```swift
-/// @Handler("profile.saved")
-/// static func saved(_ call: borrowing Call<PubSubPublication>) throws {
-///     guard case .published(let id) = call.outcome else { return }
-///     try call.step.execute("UPDATE profile SET item = ?", id)
-/// }
-/// ```
-public struct PubSubPublication: PubSubContext {
-    /// The outcome of a publication.
-    public enum Outcome: Hashable, Sendable {
-        /// Published under this id; nil if the service chose an id and did not return it.
-        case published(id: ForeignText?)
-        /// The node exists and is configured otherwise than required; nothing was published. Configure the node and
-        /// publish again (XEP-0060 section 7.1.5), which `configuring: true` does by itself, once.
-        case preconditionNotMet(PubSubError)
-        /// The service refused, the publication or the configuration before it; nothing was published.
-        case error(PubSubError)
-        /// No answer came in time; whether the item was published is unknown.
-        case timedOut
-    }
-
-    /// The account that published.
-    public var account: Account { reply.account }
-    /// The address of the node; the account's bare address for its own nodes.
-    public var service: JID { reply.service }
-    /// The node's name.
-    public var node: ForeignText { reply.node ?? "" }
-    /// The outcome.
-    public let outcome: Outcome
-    let reply: PubSubReply
-    /// The id under which was published; nil when the service was to choose.
-    let itemID: ForeignText?
-
-    init(reply: PubSubReply, itemID: ForeignText?, outcome: Outcome) {
-        (self.reply, self.itemID, self.outcome) = (reply, itemID, outcome)
-    }
-
-    /// Id of the item; nil if the service chose an id and did not return it.
-    public var value: ForeignText? {
-        get throws {
-            switch outcome {
-            case .published(let id): return id
-            case .preconditionNotMet(let error), .error(let error): throw error
-            case .timedOut: throw AccountError.timedOut(service)
-            }
-        }
-    }
-}
-
-/// The context of a handler that waits for the answer to any other operation.
+/// The context of a handler that waits for the answer to an operation.
 ///
 /// ```swift
 /// func run(_ call: borrowing Call<PubSubAnswer<[PubSubAffiliation]>>) throws {
 ///     switch call.outcome {
 ///     case .success(let affiliations): …
 ///     case .notFound: …           // the node does not exist
-///     case .error(let error): …   // the service refused
+///     case .error(let error): …   // the service refused; nothing is known about the node
 ///     case .timedOut: …           // nothing is known
 ///     }
 /// }
 /// ```
 ///
+/// ``PubSubFetch``, ``PubSubPublication`` and ``PubSubCompletion`` are names of it for three kinds of values.
+///
 /// A lost session is no outcome: the handler's invalidation is then called instead, and whether the operation was
 /// carried out is unknown.
 public struct PubSubAnswer<Value: Sendable>: PubSubContext {
-    /// The outcome of an operation.
+    /// The outcome of an operation. The four cases mean different things, so a handler must name them all.
     public enum Outcome: Sendable {
         /// It was carried out and brought this.
         case success(Value)
@@ -161,6 +60,32 @@ public struct PubSubAnswer<Value: Sendable>: PubSubContext {
 
 extension PubSubAnswer.Outcome: Equatable where Value: Equatable {}
 extension PubSubAnswer.Outcome: Hashable where Value: Hashable {}
+
+/// The context of a handler that waits for the items of a node.
+///
+/// ```swift
+/// @Handler("profile.nick-fetched")
+/// static func nickFetched(_ call: borrowing Call<PubSubFetch>) throws {
+///     guard case .success(let items) = call.outcome else { return }
+///     …    // in the order of the answer; none if the node is empty
+/// }
+/// ```
+public typealias PubSubFetch = PubSubAnswer<[PubSubItem]>
+
+/// The context of a handler that waits for an item to be published.
+///
+/// Its value is the item's id; nil if the service chose an id and did not return it. A node that is configured otherwise
+/// than required gives an error with the condition `precondition-not-met`, and nothing was published: configure the node and
+/// publish again (XEP-0060 section 7.1.5), which `configuring: true` does by itself, once.
+///
+/// ```swift
+/// @Handler("profile.saved")
+/// static func saved(_ call: borrowing Call<PubSubPublication>) throws {
+///     guard case .success(let id) = call.outcome else { return }
+///     try call.step.execute("UPDATE profile SET item = ?", id)
+/// }
+/// ```
+public typealias PubSubPublication = PubSubAnswer<ForeignText?>
 
 /// The context of a handler that waits for an operation which brings nothing but success.
 public typealias PubSubCompletion = PubSubAnswer<Void>

@@ -5,12 +5,12 @@ extension PubSubError {
     /// know is kept as it came.
     ///
     /// Source: the schema of XEP-0060 section 18.2, and section 7.1.3.4 for `node-full`, which the schema lacks.
-    public typealias Condition = OpenName<PubSubError>
+    package typealias Condition = OpenName<PubSubError>
 }
 
 extension OpenName where List == PubSubError {
     /// Only addresses on the node's whitelist may do this (6.1.3.4).
-    public static var closedNode: Self { Self(rawValue: "closed-node") }
+    package static var closedNode: Self { Self(rawValue: "closed-node") }
     /// The subscription must be configured in the same request (6.1.5).
     package static var configurationRequired: Self { Self(rawValue: "configuration-required") }
     /// The address to subscribe is not the sender's (6.1.3.1).
@@ -28,15 +28,15 @@ extension OpenName where List == PubSubError {
     /// The request needs the subscriber's address (6.3.4.3).
     package static var jidRequired: Self { Self(rawValue: "jid-required") }
     /// More items than the node may keep (13.11).
-    public static var maximumItemsExceeded: Self { Self(rawValue: "max-items-exceeded") }
+    package static var maximumItemsExceeded: Self { Self(rawValue: "max-items-exceeded") }
     /// More nodes than the service allows.
-    public static var maximumNodesExceeded: Self { Self(rawValue: "max-nodes-exceeded") }
+    package static var maximumNodesExceeded: Self { Self(rawValue: "max-nodes-exceeded") }
     /// The node keeps as many items as it may and was set to refuse more (7.1.3.4).
-    public static var nodeFull: Self { Self(rawValue: "node-full") }
+    package static var nodeFull: Self { Self(rawValue: "node-full") }
     /// The request needs a node's name (7.2.3.3).
     package static var nodeIDRequired: Self { Self(rawValue: "nodeid-required") }
     /// Only contacts in certain groups of the owner's roster may do this (6.1.3.3).
-    public static var notInRosterGroup: Self { Self(rawValue: "not-in-roster-group") }
+    package static var notInRosterGroup: Self { Self(rawValue: "not-in-roster-group") }
     /// Only subscribers may do this (6.5.9.3).
     public static var notSubscribed: Self { Self(rawValue: "not-subscribed") }
     /// The payload is larger than the service takes (7.1.3.5).
@@ -52,7 +52,7 @@ extension OpenName where List == PubSubError {
     /// There are several subscriptions, so the request needs a subscription id (6.2.3.1).
     package static var subscriptionIDRequired: Self { Self(rawValue: "subid-required") }
     /// The sender has as many subscriptions as the service allows (6.1.3.9).
-    public static var tooManySubscriptions: Self { Self(rawValue: "too-many-subscriptions") }
+    package static var tooManySubscriptions: Self { Self(rawValue: "too-many-subscriptions") }
     /// The service lacks a feature, which ``PubSubError/unsupportedFeature`` names (12).
     public static var unsupported: Self { Self(rawValue: "unsupported") }
     /// The service lacks that access model (8.1.2).

@@ -11,7 +11,7 @@ public import XMPPCore
 /// Source: XEP-0060 sections 12 and 18.2.
 public struct PubSubError: CodedError, Hashable {
     /// PubSub's own condition; nil when the service gave none.
-    public let condition: Condition?
+    public let condition: OpenName<PubSubError>?
     /// The feature that the service lacks, such as `retrieve-items`; given with ``Condition/unsupported``.
     public let unsupportedFeature: ForeignText?
     /// The error of the stanza, with the condition and the text of RFC 6120.
@@ -49,7 +49,9 @@ public struct PubSubError: CodedError, Hashable {
     }
 
     /// PubSub's own condition; the general one when the service gave none.
-    public var code: Condition { condition ?? Condition(rawValue: stanzaError.condition.rawValue) }
+    public var code: OpenName<PubSubError> {
+        condition ?? Condition(rawValue: stanzaError.condition.rawValue)
+    }
 
     /// The ``stanzaError``.
     public var cause: (any Error)? { stanzaError }

@@ -12,6 +12,8 @@ public struct PubSubItem: Hashable, Sendable {
     public var id: ForeignText?
     /// The content of the item; nil if it has none.
     public var payload: Element?
+    /// The publisher, in an item that a service sent, if it names one (7.1.2.3). The owner of the node is the service.
+    public let publisher: JID?
 
     /// Makes an item.
     ///
@@ -19,13 +21,18 @@ public struct PubSubItem: Hashable, Sendable {
     ///   - id: The id, unique in the node; nil lets the service choose one.
     ///   - payload: What the item holds; nil for nothing.
     public init(id: (any TextConvertible)? = nil, payload: Element? = nil) {
-        self.id = id?.foreignText
-        self.payload = payload
+        self.init(id: id?.foreignText, payload: payload, publisher: nil)
     }
 
-    /// Reads an `<item/>`.
+    package init(id: ForeignText?, payload: Element?, publisher: JID?) {
+        (self.id, self.payload, self.publisher) = (id, payload, publisher)
+    }
+
+    /// Reads an `<item/>` of an answer or an event.
     init(_ element: Element) {
-        self.init(id: element["id"], payload: element.firstElement)
+        self.init(
+            id: element["id"], payload: element.firstElement,
+            publisher: element["publisher"].flatMap { try? JID($0) })
     }
 
     var element: Element {

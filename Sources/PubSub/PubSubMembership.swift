@@ -10,14 +10,14 @@ public import XMPPCore
 /// Source: XEP-0060 sections 4.2, 5.6, 6.1 and 8.8.
 public struct PubSubSubscription: Hashable, Sendable {
     /// The state of a subscription. Open for states of later versions.
-    public typealias State = OpenName<PubSubSubscription>
+    package typealias State = OpenName<PubSubSubscription>
 
     /// The node; nil where it goes without saying.
     public var node: ForeignText?
     /// The subscribed address.
     public var jid: JID
     /// The state of the subscription.
-    public var state: State
+    public var state: OpenName<PubSubSubscription>
     /// Id of the subscription among those of the same address and node; keep it if the service gives one.
     public var id: ForeignText?
 
@@ -29,7 +29,8 @@ public struct PubSubSubscription: Hashable, Sendable {
     ///   - id: What tells it from others of the same address; nil where the service gives none.
     ///   - node: The node; nil where it goes without saying.
     public init(
-        _ jid: JID, _ state: State, id: (any TextConvertible)? = nil, node: (any TextConvertible)? = nil
+        _ jid: JID, _ state: OpenName<PubSubSubscription>, id: (any TextConvertible)? = nil,
+        node: (any TextConvertible)? = nil
     ) {
         (self.jid, self.state, self.id, self.node) = (jid, state, id?.foreignText, node?.foreignText)
     }
@@ -66,14 +67,14 @@ public struct PubSubSubscription: Hashable, Sendable {
 /// Source: XEP-0060 sections 4.1, 5.7 and 8.9.
 public struct PubSubAffiliation: Hashable, Sendable {
     /// The kind of an affiliation. Open for kinds of later versions.
-    public typealias Kind = OpenName<PubSubAffiliation>
+    package typealias Kind = OpenName<PubSubAffiliation>
 
     /// The node; nil where it goes without saying.
     public var node: ForeignText?
     /// The bare address of the affiliated user.
     public var jid: JID
     /// The kind of the affiliation.
-    public var kind: Kind
+    public var kind: OpenName<PubSubAffiliation>
 
     /// Describes an affiliation, as ``PubSubOperation/setAffiliations(_:with:)`` takes it.
     ///
@@ -81,7 +82,7 @@ public struct PubSubAffiliation: Hashable, Sendable {
     ///   - jid: Whose; a resource is left out when it is sent.
     ///   - kind: What it allows; `none` ends one.
     ///   - node: The node; nil where it goes without saying.
-    public init(_ jid: JID, _ kind: Kind, node: (any TextConvertible)? = nil) {
+    public init(_ jid: JID, _ kind: OpenName<PubSubAffiliation>, node: (any TextConvertible)? = nil) {
         (self.jid, self.kind, self.node) = (jid, kind, node?.foreignText)
     }
 

@@ -50,41 +50,31 @@ public struct PubSubOption: Hashable, Sendable {
         PubSubOption(Wire.Option.persistItems, [isOn ? "true" : "false"])
     }
 
-    /// Returns the option for the number of items that are stored, 1 or more.
+    /// Returns the option for the number of items that are stored; the oldest ones go.
     ///
-    /// - Parameter count: 1 or more; the oldest ones go.
+    /// - Parameter count: 1 or more; nil for as many as the service allows.
     /// - Returns: The field `pubsub#max_items`.
-    public static func maximumItems(_ count: Int) -> PubSubOption {
-        PubSubOption(Wire.Option.maxItems, [String(count)])
+    public static func maximumItems(_ count: Int?) -> PubSubOption {
+        PubSubOption(Wire.Option.maxItems, [count.map { String($0) } ?? Wire.Option.maximum])
     }
-
-    /// As many items are kept as the service allows.
-    public static let maximumItemsUnlimited = PubSubOption(Wire.Option.maxItems, [Wire.Option.maximum])
 }
 
-/// The access model of a node: who may read it (XEP-0060 section 4.5). Open for models of later versions.
+/// The access model of a node: who may read it (XEP-0060 section 4.5).
 ///
 /// ```swift
 /// try await account.request(.pubsub(.create("club", with: [.accessModel(.authorize)]), at: service))
 /// ```
-public struct PubSubAccessModel: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-    public let rawValue: String
-    public init(rawValue: String) { self.rawValue = rawValue }
-    public var description: String { rawValue }
-
+public enum PubSubAccessModel: String, Hashable, Sendable, CaseIterable {
     /// Everyone.
-    public static let open = PubSubAccessModel(rawValue: "open")
+    case open
     /// Those who receive the owner's presence.
-    public static let presence = PubSubAccessModel(rawValue: "presence")
+    case presence
     /// Those in certain groups of the owner's roster.
-    public static let roster = PubSubAccessModel(rawValue: "roster")
+    case roster
     /// Subscribers that the owner has approved.
-    public static let authorize = PubSubAccessModel(rawValue: "authorize")
+    case authorize
     /// Those on the owner's list.
-    public static let whitelist = PubSubAccessModel(rawValue: "whitelist")
-
-    /// All models of XEP-0060, in its order.
-    package static let defined: [PubSubAccessModel] = [.open, .presence, .roster, .authorize, .whitelist]
+    case whitelist
 }
 
 extension DataForm {

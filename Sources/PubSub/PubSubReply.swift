@@ -22,7 +22,9 @@ struct PubSubReply: Sendable {
     // MARK: Items
 
     var fetch: PubSubFetch {
-        PubSubFetch(reply: self, outcome: PubSubReading.fetch(outcome, in: reply.iq, node: node ?? ""))
+        PubSubFetch(
+            reply: self, subject: .items,
+            outcome: PubSubReading.fetch(outcome, in: reply.iq, node: node ?? ""))
     }
 
     func page(_ request: PubSubPage.Request) -> PubSubAnswer<PubSubPage> {
@@ -38,7 +40,7 @@ struct PubSubReply: Sendable {
 
     func publication(itemID: ForeignText?) -> PubSubPublication {
         PubSubPublication(
-            reply: self, itemID: itemID,
+            reply: self, subject: .publish(itemID: itemID),
             outcome: PubSubReading.publish(outcome, in: reply.iq, itemID: itemID))
     }
 
@@ -133,12 +135,16 @@ enum PubSubReading {
     }
 
     static func fetch(_ reply: IQReply.Outcome, in iq: IQ, node: ForeignText) -> PubSubFetch.Outcome {
-        let outcome = outcome(reply, in: iq) { payload throws(PubSubError) in try items(payload, node: node) }
-        return switch outcome {
-        case .success(let items): .items(items)
-        case .notFound: .notFound
-        case .error(let error): .error(error)
-        case .timedOut: .timedOut
+        outcome(reply, in: iq) { payload throws(PubSubError) in try items(payload, node: node) }
+    }
+
+    static func publish(_ reply: IQReply.Outcome, in iq: IQ, itemID: ForeignText?)
+        -> PubSubPublication.Outcome
+    {
+        // The answer names the item only where the service chose its id, and need not even then (section 7.1.2).
+        outcome(reply, in: iq) { payload throws(PubSubError) in
+            let publish = child(Wire.publish, Namespaces.pubsub, of: payload)
+            return publish?.child(Wire.item, Namespaces.pubsub)?[Wire.id] ?? itemID
         }
     }
 
@@ -148,21 +154,6 @@ enum PubSubReading {
             throw .nonsense("the answer does not speak of the items of '\(node)'")
         }
         return items.children(Wire.item, Namespaces.pubsub).map { PubSubItem($0) }
-    }
-
-    static func publish(_ reply: IQReply.Outcome, in iq: IQ, itemID: ForeignText?)
-        -> PubSubPublication.Outcome
-    {
-        switch reply {
-        case .timeout: return .timedOut
-        case .error(let stanzaError):
-            let error = PubSubError(stanzaError, in: iq)
-            return error.condition == .preconditionNotMet ? .preconditionNotMet(error) : .error(error)
-        case .result(let payload):
-            // The answer names the item only where the service chose its id, and need not even then (section 7.1.2).
-            let publish = child(Wire.publish, Namespaces.pubsub, of: payload)
-            return .published(id: publish?.child(Wire.item, Namespaces.pubsub)?[Wire.id] ?? itemID)
-        }
     }
 
     static func list(

@@ -40,15 +40,9 @@ public struct Timestamp: Hashable, Comparable, Sendable {
     }
 }
 
-extension Timestamp: Codable {
-    public init(from decoder: any Decoder) throws {
-        milliseconds = try decoder.singleValueContainer().decode(Int64.self)
-    }
-
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(milliseconds)
-    }
+extension Timestamp: CodedAsOneValue, Codable {
+    package init(coded: Int64) { milliseconds = coded }
+    package var coded: Int64 { milliseconds }
 }
 
 extension Timestamp: CustomStringConvertible {

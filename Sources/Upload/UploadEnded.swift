@@ -22,7 +22,7 @@ public struct UploadedFile: Hashable, Sendable, CustomStringConvertible {
     /// - Parameters:
     ///   - address: Where the file can be fetched.
     ///   - secret: The same with the key of an encrypted file.
-    public init(address: ForeignText, secret: AesgcmLink? = nil) {
+    package init(address: ForeignText, secret: AesgcmLink? = nil) {
         self.address = address
         self.secret = secret
     }
@@ -80,7 +80,7 @@ public struct UploadEnded: Sendable {
     ///   - file: The file that was to be uploaded.
     ///   - messageID: The id of the message with the link; nil for none.
     ///   - outcome: How it ended.
-    public init(
+    package init(
         account: Account, upload: UploadID, file: UploadFile, messageID: String? = nil, outcome: Outcome
     ) {
         self.account = account
@@ -91,7 +91,7 @@ public struct UploadEnded: Sendable {
     }
 }
 
-extension UploadEnded: AccountContext {
+extension UploadEnded: StoredContext, AccountContext {
     private struct Stored: Codable {
         var upload: UploadID
         var file: UploadFile
@@ -99,10 +99,6 @@ extension UploadEnded: AccountContext {
         /// May hold a key.
         var link: Secret<String>?
         var error: UploadError?
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
     }
 
     package func stored() throws -> [UInt8] {

@@ -7,12 +7,9 @@ public import XMPPCore
 /// ```swift
 /// if case .failed(let error) = call.outcome, error.code == .tooLarge { print(error.maximumSize ?? 0) }
 /// ```
-public struct UploadError: CodedError, Hashable, Codable {
-    /// Kind of error; open for new kinds.
-    public typealias Code = ErrorCode<UploadError>
-
+public struct UploadError: DetailedError, CodedError, Hashable, Codable {
     /// Kind of the error.
-    public let code: Code
+    public let code: ErrorCode<UploadError>
     /// A sentence that says what happened and what to do. It holds no key and no header of a slot.
     public let message: String
     /// The largest size in bytes that is allowed; nil when that is not known.
@@ -34,7 +31,7 @@ public struct UploadError: CodedError, Hashable, Codable {
         self.message = message
     }
 
-    public var description: String { VisibleText("\(message) (\(code))").description }
+    package var details: String { "\(message) (\(code))" }
 
     // MARK: What is said in several places
 

@@ -1,3 +1,5 @@
+public import XMPPCore
+
 /// A file to be uploaded.
 ///
 /// ```swift
@@ -57,8 +59,9 @@ public struct UploadFile: Hashable, Sendable, Codable {
 /// let id = try await account.perform { try account.uploads.send(photo, to: romeo, in: $0) }
 /// for await event in account.events(of: UploadEvent.self) where event.upload == id { … }
 /// ```
-public struct UploadID: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+public struct UploadID: PrintedRawValue, RawRepresentable, Hashable, Sendable, Codable,
+    CustomStringConvertible
+{
     public let rawValue: Int64
     public init(rawValue: Int64) { self.rawValue = rawValue }
-    public var description: String { String(rawValue) }
 }

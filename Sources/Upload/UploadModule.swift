@@ -22,8 +22,8 @@ public import XMPPCore
 /// ```
 ///
 /// Source: XEP-0363, XEP-0454, XEP-0066.
-public struct UploadModule: AccountModule {
-    public static let name = "upload"
+public struct UploadModule: LibraryModule, AccountModule {
+    package static let moduleName = "upload"
     /// The tables of this module, for the store beside `Account.schemas`.
     public static let schemas: [Schema] = [UploadTable.schema]
 
@@ -57,7 +57,7 @@ public struct UploadModule: AccountModule {
         limits = HTTPRequest.Limits(connecting: connecting, stalled: stalled, total: longest)
     }
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         hooks.schema = UploadTable.schema
         hooks.reset = reset
         hooks.start = start

@@ -184,7 +184,7 @@ extension Account {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func cancelRequest(
-        id: some TextConvertible, overriding overrides: Record = Record(), in step: borrowing Step
+        id: some TextConvertible, overriding overrides: Record = [:], in step: borrowing Step
     ) throws -> Bool {
         let canceled = try requests.cancel(
             id: id.foreignText, overriding: overrides, environment: self, in: step)
@@ -222,7 +222,7 @@ extension Account {
         try outbox.append(.reply, id: iq["id"], xml: xml, session: sessions.openNumber(in: step), in: step)
     }
 
-    private func refusal(of answer: Element, _ condition: StanzaError.Condition) throws -> Element {
+    private func refusal(of answer: Element, _ condition: OpenName<StanzaError>) throws -> Element {
         let peer = try answer["to"].map { try JID($0) }
         return InboundRequestTable.refusal(to: peer, id: answer["id"] ?? "", StanzaError(condition)).element
     }

@@ -58,7 +58,8 @@ public final class Account: Sendable {
     /// The loop that owns the stream, from the first command on.
     private let thread = Mutex<(any RunningLoop)?>(nil)
     /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
-    /// handlers. It runs from ``start()`` or the first ``connect(retrying:)`` on.
+    /// handlers. It runs from `runner.start()` or the first ``connect(retrying:)`` on; a program that only looks into the
+    /// account calls neither, and no handler runs. A short-lived worker calls `runner.drain(for:)` after ``caughtUp()``.
     public let runner: HandlerRunner
     let hub: EventHub
 
@@ -143,19 +144,10 @@ public final class Account: Sendable {
 
     // MARK: The stream
 
-    /// Starts to call handlers whose time has come: timers, retries, async handlers. Connected or not, until ``close()``.
-    ///
-    /// ``connect(retrying:)`` does so, too. A program that only looks into the account calls neither, and no handler runs.
-    ///
-    /// ```swift
-    /// try account.start()  // a reminder that is due now comes now
-    /// try await account.connect(retrying: true)
-    /// ```
-    ///
-    /// - Throws: ``/Handlers/HandlerError`` when the store fails, or `runnerClosed` when the account was closed.
-    public func start() throws { try runner.start() }
+    /// Calls handlers whose time has come, connected or not, until ``close()``.
+    package func start() throws { try runner.start() }
 
-    /// Takes the stream over, connects, and resumes the session or binds a new one. Starts the handlers, too: ``start()``.
+    /// Takes the stream over, connects, and resumes the session or binds a new one. Starts the handlers, too: `runner.start()`.
     ///
     /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``; calling this meanwhile
     /// tries at once. Call ``listen(as:_:)`` before: a message that arrives without a listener is acknowledged and lost.
@@ -234,15 +226,8 @@ public final class Account: Sendable {
         return isClean
     }
 
-    /// Waits until no handler is due and no async handler runs any more, or until the time is over.
-    ///
-    /// What a short-lived worker does after ``caughtUp()``. Timers whose time has not come are left to the next
-    /// process.
-    ///
-    /// - Parameter time: How long at most.
-    /// - Returns: Whether everything was done; what was not is left to the next process.
-    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func drain(for time: Duration) async throws -> Bool { try await runner.drain(for: time) }
+    /// Runs what is due and waits for what runs; see ``/Handlers/HandlerRunner/drain(for:)``.
+    package func drain(for time: Duration) async throws -> Bool { try await runner.drain(for: time) }
 
     /// Events of the stream from now on. Every listener has its own sequence.
     ///

@@ -112,7 +112,7 @@ public struct AccountConfiguration: Sendable {
     /// worker to hand it over.
     public var role: HandlerStore.Role = .main
     /// Start of the resource. A random part follows, new for every session, so that peers can distinguish sessions.
-    public var resourcePrefix: String = "dh"
+    package var resourcePrefix: String = "dh"
     /// The timeout of requests, in connected time; 1 ms or more.
     public var requestTimeout: Duration = .seconds(60)
     /// The configuration of ``Account/runner``: the number of leases, and what gets final failures.

@@ -1,5 +1,5 @@
 public import Handlers
-public import XMPPCore
+import XMPPCore
 
 /// An error of an account, with a sentence that says what to do.
 ///
@@ -11,11 +11,8 @@ public import XMPPCore
 /// }
 /// ```
 public struct AccountError: CodedError {
-    /// Kind of error; open for new kinds.
-    public typealias Code = ErrorCode<AccountError>
-
     /// Kind of the error.
-    public let code: Code
+    public let code: ErrorCode<AccountError>
     /// A sentence that says what happened and what to do.
     public let message: String
     /// The error beneath, if there is one.
@@ -27,7 +24,7 @@ public struct AccountError: CodedError {
     ///   - code: What went wrong.
     ///   - message: A sentence that says what happened and what to do.
     ///   - cause: The error beneath; nil for none.
-    public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
+    public init(_ code: ErrorCode<AccountError>, _ message: String, cause: (any Error)? = nil) {
         self.code = code
         self.message = message
         self.cause = cause
@@ -43,8 +40,6 @@ public struct AccountError: CodedError {
         }
     }
 }
-
-extension HandlerError: CodedError {}
 
 // MARK: - Codes
 

@@ -249,7 +249,7 @@ extension AccountLoop {
     private func stopClocks() -> Duration {
         let connectedTime = account.connectedClock.connectedTime ?? .zero
         account.connectedClock.stop()
-        try? account.runner.stopConnectedTime(of: account.scope)
+        try? account.runner.setConnected(false, in: account.scope)
         return connectedTime
     }
 

@@ -76,7 +76,7 @@ extension AccountLoop {
         }
         account.connectedClock.start(at: state.connectedTime)
         // The same for handlers with a timeout in this account's scope. When the store fails, they come late.
-        try? account.runner.startConnectedTime(of: account.scope)
+        try? account.runner.setConnected(true, in: account.scope)
         stream = OpenStream(opened, state: state, own: own, hasClientState: started.hasClientState)
         let rules = rules(of: opened, state)
         opened.connection.limitUnacknowledged(toMilliseconds: rules.keepAlive.timeout.milliseconds)

@@ -59,15 +59,11 @@ public struct IQReply: Sendable {
     }
 }
 
-extension IQReply: AccountContext {
+extension IQReply: StoredContext, AccountContext {
     private struct Stored: Codable {
         var stanza: String
         /// Whether the stanza is of our own making.
         var isTimeout: Bool
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
     }
 
     package func stored() throws -> [UInt8] {
@@ -189,18 +185,13 @@ public struct MessageReceived: Sendable {
     }
 }
 
-extension MessageReceived: AccountContext {
+extension MessageReceived: StoredContext, AccountContext {
     /// The stored source and message. The source is apart from the stanza so that no peer can forge it.
     private struct Stored: Codable {
         var source: Source
         var stanza: String
         /// Missing where it is not.
         var isFromOwnNickname: Bool?
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(
-            encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
     }
 
     package func stored() throws -> [UInt8] {
@@ -249,18 +240,12 @@ public struct StanzaAcknowledged: Sendable {
     public let account: Account
     /// The names under which it was sent.
     public let stanza: AcknowledgedStanza
-    /// The stanza's id.
-    public var id: ForeignText? { stanza.id }
 }
 
-extension StanzaAcknowledged: AccountContext {
+extension StanzaAcknowledged: StoredContext, AccountContext {
     private struct Stored: Codable {
         var id: String?
         var key: String?
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
     }
 
     package func stored() throws -> [UInt8] {
@@ -305,7 +290,7 @@ extension TimerFired {
     ///
     /// - Throws: ``/Handlers/HandlerError`` with code `missingInstance` when it was scheduled without an account's
     ///   scope.
-    public var account: Account { get throws(HandlerError) { try .serving(environment) } }
+    package var account: Account { get throws(HandlerError) { try .serving(environment) } }
 }
 
 extension Call where Context == TimerFired {
@@ -348,7 +333,7 @@ extension Invalidation {
     /// The account in whose service the handler was bound.
     ///
     /// - Throws: ``/Handlers/HandlerError`` with code `missingInstance` when it was invalidated without an account.
-    public var account: Account {
+    package var account: Account {
         get throws(HandlerError) {
             guard let account = environment as? Account else {
                 throw HandlerError(

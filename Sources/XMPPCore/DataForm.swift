@@ -53,7 +53,7 @@ public struct DataForm: Hashable, Sendable {
         ///   - name: What it is called.
         ///   - values: Its values, in order; none for a field that is there and says nothing.
         ///   - type: The kind of its value, such as `list-multi`; nil where that goes without saying.
-        public init(
+        package init(
             _ name: any TextConvertible, values: [any TextConvertible], type: (any TextConvertible)? = nil
         ) {
             self.name = name.foreignText

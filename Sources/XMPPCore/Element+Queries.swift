@@ -1,32 +1,22 @@
 extension Element {
     // MARK: Attributes
 
-    /// The value of an attribute without namespace (or of one named `xml:…`).
-    ///
-    /// Setting replaces the value in place or appends the attribute; setting nil removes it.
-    ///
-    /// - Parameter attribute: The local name, or `xml:` and a name for the namespace of XML.
-    public subscript(attribute: String) -> ForeignText? {
-        get {
-            let (name, namespace) = Attribute.expanded(ForeignText(attribute))
-            return attributes.first { $0.name == name && $0.namespace == namespace }?.value
-        }
-        set {
-            let (name, namespace) = Attribute.expanded(ForeignText(attribute))
-            set(newValue, name: name, namespace: namespace)
-        }
-    }
-
-    /// The value of an attribute with a namespace.
+    /// The value of an attribute.
     ///
     /// Setting replaces the value in place or appends the attribute; setting nil removes it.
     ///
     /// - Parameters:
-    ///   - attribute: The local name.
-    ///   - namespace: The namespace name.
-    public subscript(attribute: String, namespace namespace: String) -> ForeignText? {
-        get { attributes.first { $0.name == attribute && $0.namespace == namespace }?.value }
-        set { set(newValue, name: ForeignText(attribute), namespace: ForeignText(namespace)) }
+    ///   - attribute: The local name; without a namespace also `xml:` and a name for the namespace of XML.
+    ///   - namespace: The namespace name; nil for none.
+    public subscript(attribute: String, namespace namespace: String? = nil) -> ForeignText? {
+        get {
+            let (name, namespace) = Attribute.expanded(ForeignText(attribute), namespace)
+            return attributes.first { $0.name == name && $0.namespace == namespace }?.value
+        }
+        set {
+            let (name, namespace) = Attribute.expanded(ForeignText(attribute), namespace)
+            set(newValue, name: name, namespace: namespace)
+        }
     }
 
     private mutating func set(_ value: ForeignText?, name: ForeignText, namespace: ForeignText?) {
@@ -55,7 +45,7 @@ extension Element {
     /// Returns the first child element with this name in this namespace; both must be equal.
     ///
     /// ```swift
-    /// let items = iq.element.child("query", Namespaces.roster)?.children("item", Namespaces.roster) ?? []
+    /// let items = iq.element.child("query", "jabber:iq:roster")?.children("item", "jabber:iq:roster") ?? []
     /// ```
     ///
     /// - Parameters:
@@ -112,7 +102,7 @@ extension Element {
     /// Appends character data, joined with a text node at the end. Empty text does nothing.
     ///
     /// - Parameter text: The characters, unescaped.
-    public mutating func append(text: some TextConvertible) {
+    package mutating func append(text: some TextConvertible) {
         let text = text.foreignText
         if text.isEmpty { return }
         if case .text(let last) = children.last {
@@ -126,7 +116,7 @@ extension Element {
     ///
     /// - Parameter child: The element to append.
     /// - Returns: A copy with the child.
-    public func appending(_ child: Element) -> Element {
+    package func appending(_ child: Element) -> Element {
         var copy = self
         copy.append(child)
         return copy

@@ -2,7 +2,7 @@
 ///
 /// ```swift
 /// let ping = Element("ping", namespace: Namespaces.ping)
-/// let item = Element("item", namespace: Namespaces.roster, attributes: ["jid": "a@b", "name": nil])
+/// let item = Element("item", namespace: "jabber:iq:roster", attributes: ["jid": "a@b", "name": nil])
 /// item["jid"]      // "a@b"
 /// item["name"]     // nil: an attribute given as nil is left out
 /// ```
@@ -59,7 +59,8 @@ public struct Element: Hashable, Sendable {
         }
 
         /// `xml` is the one prefix that is bound everywhere (Namespaces in XML 1.0, section 3).
-        static func expanded(_ name: ForeignText) -> (ForeignText, ForeignText?) {
+        static func expanded(_ name: ForeignText, _ namespace: String? = nil) -> (ForeignText, ForeignText?) {
+            if let namespace { return (name, ForeignText(namespace)) }
             guard name.utf8.starts(with: "xml:".utf8) else { return (name, nil) }
             return (ForeignText(decoding: name.utf8.dropFirst(4)), ForeignText(Namespaces.xml))
         }

@@ -4,11 +4,8 @@
 /// let path = try ElementPath(input)    // throws: Write a name between the slashes of 'items//item'.
 /// ```
 package struct ElementPathError: CodedError, Hashable {
-    /// The kind of error. Open: later versions may add codes.
-    package typealias Code = ErrorCode<ElementPathError>
-
     /// The kind of error.
-    package let code: Code
+    package let code: ErrorCode<ElementPathError>
     /// A sentence that says what to do.
     package let message: String
 }
@@ -104,7 +101,7 @@ struct ElementPathParser {
         ForeignText(decoding: read).prefix(bytes: ElementValueError.maximumTextLength)
     }
 
-    private func error(_ code: ElementPathError.Code, _ message: String) -> ElementPathError {
+    private func error(_ code: ErrorCode<ElementPathError>, _ message: String) -> ElementPathError {
         ElementPathError(code: code, message: message)
     }
 }

@@ -8,9 +8,6 @@
 /// }
 /// ```
 public struct ElementValueError: CodedError, Hashable {
-    /// The kind of error. Open: later versions may add codes.
-    public typealias Code = ErrorCode<ElementValueError>
-
     /// Place of a value in an element.
     package enum Place: Hashable, Sendable {
         /// The attribute of this name.
@@ -25,7 +22,7 @@ public struct ElementValueError: CodedError, Hashable {
     package static let maximumTextLength = 64
 
     /// The kind of error.
-    public let code: Code
+    public let code: ErrorCode<ElementValueError>
     /// The element's local name, cut to `maximumTextLength`.
     package let element: ForeignText
     /// The element's namespace, cut to `maximumTextLength`.
@@ -34,7 +31,7 @@ public struct ElementValueError: CodedError, Hashable {
     package let place: Place
     /// What stands there, cut to `maximumTextLength`; nil when nothing does.
     package let value: ForeignText?
-    /// The expected text, as in ``ForeignValue/expectation``.
+    /// The expected text: `a whole number from 0 to 255`.
     package let expectation: String
 
     init(_ element: Element, _ place: Place, _ value: ForeignText?, _ type: any ForeignValue.Type) {
@@ -43,7 +40,7 @@ public struct ElementValueError: CodedError, Hashable {
         namespace = element.namespace.prefix(bytes: Self.maximumTextLength)
         self.place = place
         self.value = value?.prefix(bytes: Self.maximumTextLength)
-        expectation = type.expectation
+        expectation = XMPPCore.expectation(of: type)
     }
 
     /// The expected text, its place, and the text that is there.

@@ -30,10 +30,10 @@ public struct ForeignText: Sendable {
     /// Decodes UTF-8; what is broken becomes U+FFFD.
     ///
     /// - Parameter bytes: The bytes.
-    public init(decoding bytes: some Collection<UInt8>) { string = String(decoding: bytes, as: UTF8.self) }
+    package init(decoding bytes: some Collection<UInt8>) { string = String(decoding: bytes, as: UTF8.self) }
 
     /// The bytes.
-    public var utf8: String.UTF8View { string.utf8 }
+    package var utf8: String.UTF8View { string.utf8 }
 
     /// Whether there are no bytes.
     public var isEmpty: Bool { string.utf8.isEmpty }
@@ -120,11 +120,11 @@ extension ForeignText: Hashable, Comparable {
 // Constants of the program are Strings. Compared with these functions, they are compared byte by byte, too.
 extension ForeignText {
     /// Returns whether both have the same bytes.
-    public static func == (left: ForeignText, right: String) -> Bool { isEqual(left.string, right) }
+    package static func == (left: ForeignText, right: String) -> Bool { isEqual(left.string, right) }
     /// Returns whether the bytes differ.
-    public static func != (left: ForeignText, right: String) -> Bool { !isEqual(left.string, right) }
+    package static func != (left: ForeignText, right: String) -> Bool { !isEqual(left.string, right) }
     /// Returns whether both have the same bytes, for `switch`.
-    public static func ~= (pattern: String, text: ForeignText) -> Bool { isEqual(pattern, text.string) }
+    package static func ~= (pattern: String, text: ForeignText) -> Bool { isEqual(pattern, text.string) }
 }
 
 /// Returns whether both have the same bytes, or both are nil.
@@ -150,17 +150,9 @@ extension ForeignText: CustomStringConvertible, CustomDebugStringConvertible {
     public var debugDescription: String { string.debugDescription }
 }
 
-extension ForeignText: Codable {
-    /// Reads a string.
-    public init(from decoder: any Decoder) throws {
-        self.init(try decoder.singleValueContainer().decode(String.self))
-    }
-
-    /// Writes a string.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(string)
-    }
+extension ForeignText: CodedAsOneValue, Codable {
+    package init(coded: String) { string = coded }
+    package var coded: String { string }
 }
 
 /// A type that XMPP text can be made from: a `String` of the program, or a ``ForeignText``.
@@ -240,5 +232,5 @@ extension Set<ForeignText> {
     /// Returns whether one of them has the same bytes.
     ///
     /// - Parameter text: What is looked for.
-    public func contains(_ text: String) -> Bool { contains(ForeignText(text)) }
+    package func contains(_ text: String) -> Bool { contains(ForeignText(text)) }
 }

@@ -9,7 +9,7 @@
 /// let isLast = try fin.optionalValue(of: "complete", as: Bool.self) ?? false
 /// ```
 ///
-/// Integers, `Bool`, `Timestamp`, ``CalendarDate``, ``JID`` and ``ForeignText`` are such values. An enum whose raw values are
+/// Integers, `Bool`, `Timestamp`, ``JID`` and ``ForeignText`` are such values. An enum whose raw values are
 /// strings becomes one by saying so; its raw values must be ASCII of at most 64 bytes:
 ///
 /// ```swift
@@ -19,9 +19,6 @@
 /// White space around numbers, truth values and times means nothing (XML Schema part 2, section 4.3.6). Elsewhere it is part of
 /// the text.
 public protocol ForeignValue: Sendable {
-    /// A description of valid texts, for errors: `a whole number from 0 to 255`.
-    static var expectation: String { get }
-
     /// Reads a value; nil when the text is none.
     ///
     /// - Parameter text: What a peer wrote.
@@ -31,8 +28,6 @@ public protocol ForeignValue: Sendable {
 // MARK: - Numbers and truth values
 
 extension ForeignValue where Self: FixedWidthInteger {
-    public static var expectation: String { "a whole number from \(min) to \(max)" }
-
     /// Reads a sign, which may be missing, and decimal digits (XML Schema part 2, section 3.3.13).
     ///
     /// - Parameter text: What a peer wrote; nil comes of a number that the type does not hold.
@@ -51,8 +46,6 @@ extension UInt32: ForeignValue {}
 extension UInt64: ForeignValue {}
 
 extension Bool: ForeignValue {
-    public static var expectation: String { "true, false, 1 or 0" }
-
     /// Reads `true`, `false`, `1` or `0` (XML Schema part 2, section 3.2.2).
     ///
     /// - Parameter text: What a peer wrote.
@@ -68,8 +61,6 @@ extension Bool: ForeignValue {
 // MARK: - Texts, addresses, times and words
 
 extension ForeignText: ForeignValue {
-    public static var expectation: String { "a text" }
-
     /// Takes any text as it is.
     ///
     /// - Parameter text: What a peer wrote.
@@ -93,8 +84,6 @@ extension ForeignText: ForeignValue {
 }
 
 extension JID: ForeignValue {
-    public static var expectation: String { "an address, localpart@domainpart/resourcepart" }
-
     /// Reads an address; ``JID/init(_:)`` says what is wrong with one.
     ///
     /// - Parameter text: What a peer wrote.
@@ -105,8 +94,6 @@ extension JID: ForeignValue {
 }
 
 extension Timestamp: ForeignValue {
-    public static var expectation: String { "a time such as 2025-11-20T22:00:00Z" }
-
     /// Reads a time (XEP-0082 section 3.2).
     ///
     /// - Parameter text: What a peer wrote.
@@ -116,18 +103,31 @@ extension Timestamp: ForeignValue {
 }
 
 extension ForeignValue where Self: RawRepresentable, RawValue == String {
-    public static var expectation: String { "a \(Self.self)" }
-
     /// Reads a word of the list, compared byte by byte.
     ///
     /// - Parameter text: What a peer wrote.
     public init?(foreign text: ForeignText) { self.init(text) }
 }
 
-extension ForeignValue where Self: RawRepresentable & CaseIterable, RawValue == String {
-    public static var expectation: String {
-        "one of " + allCases.map(\.rawValue).joined(separator: ", ")
+/// What an error asks for in the place of a value: `a whole number from 0 to 255`.
+func expectation(of type: any ForeignValue.Type) -> String {
+    switch type {
+    case let type as any FixedWidthInteger.Type: wholeNumber(type)
+    case is Bool.Type: "true, false, 1 or 0"
+    case is ForeignText.Type: "a text"
+    case is JID.Type: "an address, localpart@domainpart/resourcepart"
+    case is Timestamp.Type: "a time such as 2025-11-20T22:00:00Z"
+    case let type as any (RawRepresentable<String> & CaseIterable).Type: "one of \(words(type))"
+    default: "a \(type)"
     }
+}
+
+private func wholeNumber<Number: FixedWidthInteger>(_: Number.Type) -> String {
+    "a whole number from \(Number.min) to \(Number.max)"
+}
+
+private func words<Word: RawRepresentable<String> & CaseIterable>(_: Word.Type) -> String {
+    Word.allCases.map(\.rawValue).joined(separator: ", ")
 }
 
 extension ChatState: ForeignValue {}

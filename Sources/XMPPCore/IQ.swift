@@ -7,7 +7,7 @@
 /// ```
 ///
 /// Source: RFC 6120 section 8.2.3.
-public struct IQ: Hashable, Sendable {
+public struct IQ: ReadStanza, AddressedStanza {
     /// The type of the IQ.
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// A request for data.
@@ -29,12 +29,8 @@ public struct IQ: Hashable, Sendable {
     public let type: Kind
     /// The `id`, which request and answer share. Never empty in an IQ that was read.
     public let id: ForeignText
-    private let address: StanzaAddress
-
-    /// The recipient, nil for the sender's own account.
-    public var to: JID? { address.to }
-    /// The sender; nil in a stanza from a server to its client means the client's own account.
-    public var from: JID? { address.from }
+    let address: StanzaAddress
+    var isError: Bool { type == .error }
 
     /// Reads an IQ.
     ///
@@ -109,15 +105,6 @@ public struct IQ: Hashable, Sendable {
         for case .element(let child) in element.children
         where type != .error || !child.has(name: "error", namespace: element.namespace) { return child }
         return nil
-    }
-
-    /// The error of an IQ of type error, nil for the others.
-    ///
-    /// An error IQ without `<error/>` gives `undefinedCondition`: its request has failed all the same.
-    public var error: StanzaError? {
-        guard type == .error else { return nil }
-        return element.child("error", element.namespace).flatMap { StanzaError($0) }
-            ?? StanzaError(.undefinedCondition)
     }
 
     // MARK: Answers

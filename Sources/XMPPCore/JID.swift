@@ -116,26 +116,7 @@ extension JID: CustomStringConvertible {
     }
 }
 
-extension JID: Codable {
-    /// Reads the single string that `encode(to:)` writes.
-    ///
-    /// - Throws: `DecodingError.dataCorrupted` with the `JIDError` as underlying error.
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        let text = try container.decode(String.self)
-        do {
-            try self.init(text)
-        } catch {
-            throw DecodingError.dataCorrupted(
-                .init(
-                    codingPath: decoder.codingPath, debugDescription: error.description,
-                    underlyingError: error))
-        }
-    }
-
-    /// Writes the text form as a single string.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(description)
-    }
+extension JID: CodedAsOneValue, Codable {
+    package init(coded: String) throws { try self.init(coded) }
+    package var coded: String { description }
 }

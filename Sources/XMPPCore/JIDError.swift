@@ -7,10 +7,7 @@
 ///     print(error)  // what is wrong, with which part, and what to do
 /// }
 /// ```
-public struct JIDError: CodedError, Hashable {
-    /// The kind of error. Open: later versions may add codes.
-    public typealias Code = ErrorCode<JIDError>
-
+public struct JIDError: DetailedError, CodedError, Hashable {
     /// The part of a JID that is wrong.
     package enum Part: String, Hashable, Sendable {
         /// The part before the `@`.
@@ -22,7 +19,7 @@ public struct JIDError: CodedError, Hashable {
     }
 
     /// The kind of error.
-    public let code: Code
+    public let code: ErrorCode<JIDError>
     /// The part with the error.
     package let part: Part
     /// The text of that part, cut to 64 bytes.
@@ -38,7 +35,7 @@ public struct JIDError: CodedError, Hashable {
     }
 
     /// The message, with the text it is about.
-    public var description: String { VisibleText("\(message) (\(part.rawValue) '\(text)')").description }
+    package var details: String { "\(message) (\(part.rawValue) '\(text)')" }
 }
 
 // MARK: - Codes

@@ -5,7 +5,7 @@
 /// ```
 ///
 /// Source: RFC 6121 section 5.
-public struct Message: Hashable, Sendable {
+public struct Message: ReadStanza, AddressedStanza {
     /// The type of a message (RFC 6121 section 5.2.2).
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// Part of a one-to-one conversation.
@@ -24,12 +24,9 @@ public struct Message: Hashable, Sendable {
     public let element: Element
     /// The type of the message; a missing or unknown type means normal (RFC 6121 section 5.2.2).
     public let type: Kind
-    private let address: StanzaAddress
+    let address: StanzaAddress
+    var isError: Bool { type == .error }
 
-    /// The recipient.
-    public var to: JID? { address.to }
-    /// The sender.
-    public var from: JID? { address.from }
     /// The `id`, chosen by the sender.
     public var id: ForeignText? { address.id }
 
@@ -71,12 +68,5 @@ public struct Message: Hashable, Sendable {
     public var body: ForeignText? {
         let bodies = element.children("body", element.namespace)
         return (bodies.first { $0["xml:lang"] == nil } ?? bodies.first)?.text
-    }
-
-    /// The error of a message of type error, nil for the others.
-    public var error: StanzaError? {
-        guard type == .error else { return nil }
-        return element.child("error", element.namespace).flatMap { StanzaError($0) }
-            ?? StanzaError(.undefinedCondition)
     }
 }

@@ -52,9 +52,9 @@ public enum Namespaces {
     /// Push notifications (XEP-0357).
     package static let push = "urn:xmpp:push:0"
     /// Roster (RFC 6121 section 2).
-    public static let roster = "jabber:iq:roster"
+    package static let roster = "jabber:iq:roster"
     /// The stream feature of rosters with versions (RFC 6121 section 2.6.1).
-    public static let rosterVersions = "urn:xmpp:features:rosterver"
+    package static let rosterVersions = "urn:xmpp:features:rosterver"
     /// Blocking (XEP-0191).
     package static let blocking = "urn:xmpp:blocking"
 

@@ -17,11 +17,11 @@ struct ParserFault: Error {
     }
 
     /// Returns a fault that costs as little as possible.
-    static func member(_ code: StreamParserError.Code, _ message: String) -> ParserFault {
+    static func member(_ code: ErrorCode<StreamParserError>, _ message: String) -> ParserFault {
         ParserFault(StreamParserError(code, message), reach: .member)
     }
 
-    static func stream(_ code: StreamParserError.Code, _ message: String) -> ParserFault {
+    static func stream(_ code: ErrorCode<StreamParserError>, _ message: String) -> ParserFault {
         ParserFault(StreamParserError(code, message), reach: .stream)
     }
 

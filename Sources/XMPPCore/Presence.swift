@@ -6,7 +6,7 @@
 /// ```
 ///
 /// Source: RFC 6121 sections 3 and 4.
-public struct Presence: Hashable, Sendable {
+public struct Presence: ReadStanza, AddressedStanza {
     /// The type of a presence; no type means "available" (RFC 6121 section 4.7.1).
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// A presence of ours that could not be delivered.
@@ -29,12 +29,9 @@ public struct Presence: Hashable, Sendable {
     public let element: Element
     /// The type of the presence; nil for available.
     public let type: Kind?
-    private let address: StanzaAddress
+    let address: StanzaAddress
+    var isError: Bool { type == .error }
 
-    /// The recipient, nil for everyone who is subscribed.
-    public var to: JID? { address.to }
-    /// The sender.
-    public var from: JID? { address.from }
     /// The `id`, chosen by the sender.
     public var id: ForeignText? { address.id }
 
@@ -84,12 +81,5 @@ public struct Presence: Hashable, Sendable {
     /// The priority, -128 to 127; 0 when there is none or it is no such number (RFC 6121 section 4.7.2.3).
     public var priority: Int8 {
         element.child("priority", element.namespace).flatMap { Int8($0.text) } ?? 0
-    }
-
-    /// The error of a presence of type error, nil for the others.
-    public var error: StanzaError? {
-        guard type == .error else { return nil }
-        return element.child("error", element.namespace).flatMap { StanzaError($0) }
-            ?? StanzaError(.undefinedCondition)
     }
 }

@@ -40,7 +40,7 @@ public struct RefusedElement: Hashable, Sendable, CustomStringConvertible {
         guard list == nil, unreadable.isEmpty, root["from"].map({ (try? JID($0)) != nil }) ?? true else {
             return nil
         }
-        let condition: StanzaError.Condition = reason.code == .limitExceeded ? .policyViolation : .badRequest
+        let condition: OpenName<StanzaError> = reason.code == .limitExceeded ? .policyViolation : .badRequest
         return StanzaFormatError.reply(to: root, StanzaError(condition, text: reason.message))
     }
 

@@ -15,7 +15,7 @@
 /// ```
 ///
 /// Source: XML 1.0 sections 2.2 and 2.4, Namespaces in XML 1.0, RFC 6120 section 4.8.
-public struct Serializer: Sendable {
+package struct Serializer: Sendable {
     /// The namespace that needs no declaration.
     package let contentNamespace: ForeignText
     private let hasStreamPrefix: Bool
@@ -40,7 +40,7 @@ public struct Serializer: Sendable {
     ///
     /// - Parameter element: The element.
     /// - Returns: UTF-8.
-    public func bytes(_ element: Element) -> [UInt8] {
+    package func bytes(_ element: Element) -> [UInt8] {
         var bytes: [UInt8] = []
         append(element, to: &bytes)
         return bytes

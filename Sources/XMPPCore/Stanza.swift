@@ -3,7 +3,7 @@
 /// ```swift
 /// if case .message(let message)? = try Stanza(element) { print(message.body ?? "") }
 /// ```
-public enum Stanza: Hashable, Sendable {
+public enum Stanza: ReadStanza, AddressedStanza {
     /// A request or answer.
     case iq(IQ)
     /// A message.
@@ -36,38 +36,17 @@ public enum Stanza: Hashable, Sendable {
     }
 
     /// The element as it came or was built.
-    public var element: Element {
-        switch self {
-        case .iq(let iq): iq.element
-        case .message(let message): message.element
-        case .presence(let presence): presence.element
-        }
-    }
-
+    public var element: Element { stanza.element }
     /// The `id`.
-    public var id: ForeignText? {
-        switch self {
-        case .iq(let iq): iq.id
-        case .message(let message): message.id
-        case .presence(let presence): presence.id
-        }
-    }
+    package var id: ForeignText? { address.id }
+    var address: StanzaAddress { stanza.address }
+    var isError: Bool { stanza.isError }
 
-    /// The recipient.
-    public var to: JID? {
+    private var stanza: any ReadStanza {
         switch self {
-        case .iq(let iq): iq.to
-        case .message(let message): message.to
-        case .presence(let presence): presence.to
-        }
-    }
-
-    /// The sender.
-    public var from: JID? {
-        switch self {
-        case .iq(let iq): iq.from
-        case .message(let message): message.from
-        case .presence(let presence): presence.from
+        case .iq(let iq): iq
+        case .message(let message): message
+        case .presence(let presence): presence
         }
     }
 }

@@ -1,6 +1,6 @@
 extension StanzaError {
     /// A defined condition (RFC 6120 section 8.3.3). Open: a name this table does not know is kept as it came.
-    public typealias Condition = OpenName<StanzaError>
+    package typealias Condition = OpenName<StanzaError>
 }
 
 extension OpenName where List == StanzaError {
@@ -13,13 +13,13 @@ extension OpenName where List == StanzaError {
     /// The sender lacks the permission (8.3.3.4).
     public static var forbidden: Self { Self(rawValue: "forbidden") }
     /// The recipient moved for good (8.3.3.5).
-    public static var gone: Self { Self(rawValue: "gone") }
+    package static var gone: Self { Self(rawValue: "gone") }
     /// The recipient failed (8.3.3.6).
     public static var internalServerError: Self { Self(rawValue: "internal-server-error") }
     /// The address or item does not exist (8.3.3.7).
     public static var itemNotFound: Self { Self(rawValue: "item-not-found") }
     /// An address is no JID (8.3.3.8).
-    public static var jidMalformed: Self { Self(rawValue: "jid-malformed") }
+    package static var jidMalformed: Self { Self(rawValue: "jid-malformed") }
     /// The request misses criteria of the recipient (8.3.3.9).
     public static var notAcceptable: Self { Self(rawValue: "not-acceptable") }
     /// The request is not allowed for any entity (8.3.3.10).
@@ -31,7 +31,7 @@ extension OpenName where List == StanzaError {
     /// The recipient is away for now (8.3.3.13).
     public static var recipientUnavailable: Self { Self(rawValue: "recipient-unavailable") }
     /// Ask the other address (8.3.3.14).
-    public static var redirect: Self { Self(rawValue: "redirect") }
+    package static var redirect: Self { Self(rawValue: "redirect") }
     /// Register first (8.3.3.15).
     public static var registrationRequired: Self { Self(rawValue: "registration-required") }
     /// The recipient's server does not exist (8.3.3.16).
@@ -43,11 +43,11 @@ extension OpenName where List == StanzaError {
     /// The recipient does not offer this service (8.3.3.19).
     public static var serviceUnavailable: Self { Self(rawValue: "service-unavailable") }
     /// Subscribe first (8.3.3.20).
-    public static var subscriptionRequired: Self { Self(rawValue: "subscription-required") }
+    package static var subscriptionRequired: Self { Self(rawValue: "subscription-required") }
     /// None of the others; see the application condition (8.3.3.21).
-    public static var undefinedCondition: Self { Self(rawValue: "undefined-condition") }
+    package static var undefinedCondition: Self { Self(rawValue: "undefined-condition") }
     /// Out of order (8.3.3.22).
-    public static var unexpectedRequest: Self { Self(rawValue: "unexpected-request") }
+    package static var unexpectedRequest: Self { Self(rawValue: "unexpected-request") }
 
     /// All conditions of RFC 6120, in its order.
     package static var defined: [Self] {

@@ -5,7 +5,7 @@
 /// ```
 ///
 /// Source: RFC 6120 section 8.3.
-public struct StanzaError: CodedError, Hashable {
+public struct StanzaError: DetailedError, CodedError, Hashable {
     /// The type of an error: what the sender may do (RFC 6120 section 8.3.2).
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// Try again after proving who you are.
@@ -23,7 +23,7 @@ public struct StanzaError: CodedError, Hashable {
     /// The type of the error: what the sender may do.
     public var kind: Kind
     /// Kind of the error.
-    public var condition: Condition
+    public var condition: OpenName<StanzaError>
     /// A sentence for people, in the language `language`.
     public var text: ForeignText?
     /// Language tag of `text`.
@@ -44,7 +44,8 @@ public struct StanzaError: CodedError, Hashable {
     ///   - by: Who raised the error.
     ///   - applicationCondition: The extension's own condition, in its own namespace.
     public init(
-        _ condition: Condition, kind: Kind? = nil, text: (any TextConvertible)? = nil, by: JID? = nil,
+        _ condition: OpenName<StanzaError>, kind: Kind? = nil, text: (any TextConvertible)? = nil,
+        by: JID? = nil,
         applicationCondition: Element? = nil
     ) {
         self.kind = kind ?? condition.defaultKind
@@ -103,15 +104,13 @@ public struct StanzaError: CodedError, Hashable {
 
 extension StanzaError {
     /// The ``condition``.
-    public var code: Condition { condition }
+    public var code: OpenName<StanzaError> { condition }
     /// The peer's sentence; the condition's name if it gave none.
     public var message: String { text?.string ?? condition.description }
 
     /// Kind, condition and text in one line.
-    public var description: String {
+    package var details: String {
         let conditions = [condition.rawValue.string] + (applicationCondition.map { [$0.name.string] } ?? [])
-        let whole =
-            "\(conditions.joined(separator: ", ")) (\(kind.rawValue))" + (text.map { ": \($0)" } ?? "")
-        return VisibleText(whole).description
+        return "\(conditions.joined(separator: ", ")) (\(kind.rawValue))" + (text.map { ": \($0)" } ?? "")
     }
 }

@@ -7,12 +7,9 @@
 ///     if let reply = error.reply(to: element) { send(reply) }
 /// }
 /// ```
-public struct StanzaFormatError: CodedError, Hashable {
-    /// The kind of error. Open: later versions may add codes.
-    public typealias Code = ErrorCode<StanzaFormatError>
-
+public struct StanzaFormatError: DetailedError, CodedError, Hashable {
     /// The kind of error.
-    public let code: Code
+    public let code: ErrorCode<StanzaFormatError>
     /// A sentence that says what to do.
     public let message: String
     private let addressError: JIDError?
@@ -24,12 +21,10 @@ public struct StanzaFormatError: CodedError, Hashable {
     }
 
     /// The ``JIDError`` of an address that is no JID.
-    public var cause: (any Error)? { addressError }
+    package var storedCause: (any Error)? { addressError }
 
     /// The message, with its cause.
-    public var description: String {
-        VisibleText(message + (addressError.map { " \($0)" } ?? "")).description
-    }
+    package var details: String { message + (addressError.map { " \($0)" } ?? "") }
 
     /// The stanza error to answer with (RFC 6120 sections 8.2.3 and 8.3.3.8).
     package var stanzaError: StanzaError {

@@ -5,9 +5,9 @@
 /// ```
 ///
 /// Source: RFC 6120 section 4.9.
-public struct StreamError: CodedError, Hashable {
+public struct StreamError: DetailedError, CodedError, Hashable {
     /// Kind of the error.
-    public var condition: Condition
+    public var condition: OpenName<StreamError>
     /// A sentence for people.
     public var text: ForeignText?
     /// Language tag of `text`.
@@ -24,7 +24,8 @@ public struct StreamError: CodedError, Hashable {
     ///   - text: A sentence for people; nil for none.
     ///   - applicationCondition: The condition of the extension concerned; nil for none.
     public init(
-        _ condition: Condition, text: (any TextConvertible)? = nil, applicationCondition: Element? = nil
+        _ condition: OpenName<StreamError>, text: (any TextConvertible)? = nil,
+        applicationCondition: Element? = nil
     ) {
         self.condition = condition
         self.text = text?.foreignText
@@ -68,20 +69,20 @@ public struct StreamError: CodedError, Hashable {
 
 extension StreamError {
     /// The ``condition``.
-    public var code: Condition { condition }
+    public var code: OpenName<StreamError> { condition }
     /// The peer's sentence; the condition's name if it gave none.
     public var message: String { text?.string ?? condition.description }
 
     /// Condition and text in one line.
-    public var description: String {
+    package var details: String {
         let conditions = [condition.rawValue.string] + (applicationCondition.map { [$0.name.string] } ?? [])
-        return VisibleText(conditions.joined(separator: ", ") + (text.map { ": \($0)" } ?? "")).description
+        return conditions.joined(separator: ", ") + (text.map { ": \($0)" } ?? "")
     }
 }
 
 extension StreamError {
     /// A defined condition (RFC 6120 section 4.9.3). Open: a name this table does not know is kept as it came.
-    public typealias Condition = OpenName<StreamError>
+    package typealias Condition = OpenName<StreamError>
 }
 
 extension OpenName where List == StreamError {

@@ -8,12 +8,9 @@
 ///     close(sending: error.streamError)
 /// }
 /// ```
-public struct StreamParserError: CodedError, Hashable {
-    /// The kind of error. Open: later versions may add codes.
-    public typealias Code = ErrorCode<StreamParserError>
-
+public struct StreamParserError: DetailedError, CodedError, Hashable {
     /// The kind of error.
-    public let code: Code
+    public let code: ErrorCode<StreamParserError>
     /// A sentence that names the error and, for a limit, its value.
     public let message: String
     /// The events before the error that were not returned yet, in order.
@@ -44,7 +41,7 @@ public struct StreamParserError: CodedError, Hashable {
     }
 
     /// The message with its code.
-    public var description: String { VisibleText("\(message) (\(condition.rawValue))").description }
+    package var details: String { "\(message) (\(condition.rawValue))" }
 }
 
 // MARK: - Codes

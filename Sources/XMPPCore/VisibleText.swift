@@ -1,3 +1,17 @@
+extension ForeignText {
+    /// The text for a terminal, a log or a report: on one line, and with no character that steers, hides or forges anything.
+    ///
+    /// ```swift
+    /// print(message.body?.visible ?? "")     // a\u{1B}[2J
+    /// ```
+    ///
+    /// These characters are written as `\u{9B}`, the form of Swift's own literals: controls (C0, C1, DEL; so also a tab, a line
+    /// feed and an escape), line and paragraph separators, and whatever Unicode lets a program show as nothing
+    /// (Default_Ignorable_Code_Point), such as controls of the writing direction. The joiners U+200C and U+200D and the
+    /// variation selectors stay: words and emoji are written with them. So does a backslash.
+    public var visible: String { VisibleText(self).description }
+}
+
 /// Text for a terminal, a log or a report, in which no foreign character steers, hides or forges anything.
 ///
 /// ```swift
@@ -17,25 +31,22 @@
 /// the text's size, and text that was escaped comes out unchanged.
 ///
 /// A plain `String` cannot stand where this type is asked for, so the compiler finds output that was not escaped.
-public struct VisibleText: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringInterpolation {
+package struct VisibleText: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringInterpolation {
     /// The text as it may be printed.
-    public let description: String
+    package let description: String
 
     /// Escapes foreign text.
     ///
     /// - Parameter text: Foreign text; a line feed in it becomes `\u{A}`.
-    public init(_ text: String) { description = Self.escaped(text) { "\\u{\(Self.hex($0.value))}" } }
+    package init(_ text: String) { description = Self.escaped(text) { "\\u{\(Self.hex($0.value))}" } }
 
-    /// Escapes foreign text.
-    ///
-    /// - Parameter text: Foreign text; a line feed in it becomes `\u{A}`.
-    public init(_ text: ForeignText) { self.init(text.string) }
+    package init(_ text: ForeignText) { self.init(text.string) }
 
     /// Takes text of the program as it is written.
-    public init(stringLiteral text: String) { description = text }
+    package init(stringLiteral text: String) { description = text }
 
     /// Makes text of the program with escaped foreign text in it.
-    public init(stringInterpolation: StringInterpolation) { description = stringInterpolation.text }
+    package init(stringInterpolation: StringInterpolation) { description = stringInterpolation.text }
 
     /// Escapes each line of a text whose line feeds are the program's own.
     ///
@@ -65,22 +76,22 @@ public struct VisibleText: Hashable, Sendable, CustomStringConvertible, Expressi
     }
 
     /// Collects the parts of an interpolated literal.
-    public struct StringInterpolation: StringInterpolationProtocol {
+    package struct StringInterpolation: StringInterpolationProtocol {
         var text: String
 
-        public init(literalCapacity: Int, interpolationCount: Int) {
+        package init(literalCapacity: Int, interpolationCount: Int) {
             text = ""
             text.reserveCapacity(literalCapacity)
         }
 
         /// Appends text of the program.
-        public mutating func appendLiteral(_ literal: String) { text += literal }
+        package mutating func appendLiteral(_ literal: String) { text += literal }
 
         /// Appends text that is escaped already.
-        public mutating func appendInterpolation(_ part: VisibleText) { text += part.description }
+        package mutating func appendInterpolation(_ part: VisibleText) { text += part.description }
 
         /// Appends the description of a value, escaped.
-        public mutating func appendInterpolation(_ value: some Any) {
+        package mutating func appendInterpolation(_ value: some Any) {
             text += VisibleText(String(describing: value)).description
         }
     }

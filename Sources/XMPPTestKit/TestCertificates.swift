@@ -42,7 +42,7 @@ public struct TestCertificates: Sendable {
     }
 
     /// The folder all files are in.
-    public let folder: String
+    package let folder: String
     /// The authority's certificate, for a client to trust.
     public var authorityFile: String { folder + "/authority.pem" }
 
@@ -109,7 +109,7 @@ public struct TestCertificates: Sendable {
     ///   - name: How the files are named, without extension.
     /// - Returns: Where the certificate and its key are.
     /// - Throws: ``ScriptedServerError`` when a file cannot be written.
-    public func makeClientCertificate(for address: String, name: String = "client") throws
+    package func makeClientCertificate(for address: String, name: String = "client") throws
         -> ServerCertificate
     {
         let key = try makeKey()

@@ -58,7 +58,7 @@ struct DeviceReport {
         let line = Line(
             user: device.jid.description, device: device.device.rawValue,
             versions: device.versions.map(\.namespace), fingerprint: key?.fingerprint,
-            trust: device.trust?.description, isOwn: isThisOne(device),
+            trust: device.trust.map { "\($0)" }, isOwn: isThisOne(device),
             lastListed: device.lastListed?.milliseconds)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

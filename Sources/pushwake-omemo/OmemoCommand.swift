@@ -71,7 +71,7 @@ struct OmemoCommand {
         case ("list", 2): return .list(try address(words[1]))
         case ("trust", 4):
             guard let trust = OmemoTrust.allCases.first(where: { "\($0)" == words[3] }) else {
-                let known = OmemoTrust.allCases.map(\.description).joined(separator: ", ")
+                let known = OmemoTrust.allCases.map { "\($0)" }.joined(separator: ", ")
                 throw UsageError("'\(words[3])' is no decision; there are \(known)")
             }
             return .trust(try address(words[1]), which: words[2], trust)

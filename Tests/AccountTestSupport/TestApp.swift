@@ -119,7 +119,7 @@ package enum TestApp {
         package var name: String
         package init(name: String) { self.name = name }
         package func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
-            try note("acknowledged", name, call.context.id ?? "-", in: call.step)
+            try note("acknowledged", name, call.context.stanza.id ?? "-", in: call.step)
         }
     }
 

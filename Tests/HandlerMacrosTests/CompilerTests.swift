@@ -11,9 +11,7 @@ struct CompilerTests {
         public protocol RestorableContext: Sendable {}
         public struct RetryPolicy: Sendable { static let never = RetryPolicy(); init(attempts: Int = 1) {} }
         public enum Availability: Sendable { case everywhere, mainOnly }
-        public struct HandlerSignature {
-            public struct Argument: Sendable { init(_: String, _: Any.Type, hasDefault: Bool = false) {} }
-        }
+        public struct HandlerArgument: Sendable { init(_: String, _: Any.Type, hasDefault: Bool = false) {} }
         public struct Record { mutating func rename(_ old: String, to new: String) {} }
         public struct HandlerError: Error {}
         public struct Durable<Context: Sendable>: Codable, Sendable {
@@ -27,7 +25,7 @@ struct CompilerTests {
             static func upcast(_ arguments: inout Record, from version: Int) throws
             static var retry: RetryPolicy { get }
             static var availability: Availability { get }
-            static var storedArguments: [HandlerSignature.Argument] { get throws(HandlerError) }
+            static var storedArguments: [HandlerArgument] { get throws(HandlerError) }
         }
         public protocol Handler: DurableHandler { func run(_ call: borrowing Call<Context>) throws }
         public protocol AsyncHandler: DurableHandler where Context: RestorableContext {
@@ -39,7 +37,7 @@ struct CompilerTests {
             public static func upcast(_ arguments: inout Record, from version: Int) throws {}
             public static var retry: RetryPolicy { .never }
             public static var availability: Availability { .everywhere }
-            public static var storedArguments: [HandlerSignature.Argument] { get throws(HandlerError) { [] } }
+            public static var storedArguments: [HandlerArgument] { get throws(HandlerError) { [] } }
         }
         public func __registerHandler<H: DurableHandler>(
             _ type: H.Type, in registry: UnsafeRawPointer, file: StaticString, line: UInt

@@ -72,7 +72,7 @@ struct ExpansionTests {
                         }
                         try __upcast(&__record, __version)
                     }
-                    public static var storedArguments: [Handlers::HandlerSignature.Argument] {
+                    public static var storedArguments: [Handlers::HandlerArgument] {
                         [
                             .init("device", (UInt32).self), .init("tries", (Int).self, hasDefault: true),
                             .init("then", (Durable<OmemoReady>?).self)
@@ -145,7 +145,7 @@ struct ExpansionTests {
                     static var id: Swift::String { "upload.given" }
                     static var retry: Handlers::RetryPolicy { .init(attempts: 9) }
                     static var availability: Handlers::Availability { .mainOnly }
-                    static var storedArguments: [Handlers::HandlerSignature.Argument] {
+                    static var storedArguments: [Handlers::HandlerArgument] {
                         [.init("file", (String).self)]
                     }
                     var file: __BoundArgument<String>

@@ -119,7 +119,7 @@ import Testing
     func disguised() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
-            for code in [HandlerError.Code.storageFailed, .databaseLocked, .noSuchHandler] {
+            for code in [ErrorCode<HandlerError>.storageFailed, .databaseLocked, .noSuchHandler] {
                 let id = try store.bind(Greet(name: "Juliet").durable)
                 let reply = Reply { _ in throw HandlerError(code, "of another store") }
                 // Thrown to the caller it would undo the step, and the same stanza would fail again for ever.

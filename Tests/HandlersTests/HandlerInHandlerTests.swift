@@ -91,7 +91,7 @@ import Testing
     @Test("H7 a handler that ends or invalidates itself finds that it is ending already")
     func endsItself() throws {
         try withTwo { store, first, second throws in
-            let codes = Sink<HandlerError.Code?>()
+            let codes = Sink<ErrorCode<HandlerError>?>()
             let reply = Reply { step in
                 codes.append(code { try step.end(first, .result, with: Reply()) })
                 codes.append(code { try step.invalidate(first, reason: .cancelled) })

@@ -96,7 +96,7 @@ struct BoardModule: AccountModule {
     // MARK: Sessions
 
     func receive(offered features: Set<ForeignText>, for account: Account, in step: borrowing Step) throws {
-        let hasVersions = features.contains(ForeignText(Namespaces.rosterVersions))
+        let hasVersions = features.contains("urn:xmpp:features:rosterver")
         try update("has_versions = ?1", hasVersions ? 1 : 0, of: account, in: step)
     }
 

@@ -5,7 +5,7 @@ package import XMPPCore
 /// What a parser makes of a stream: its events, and the error that ended it.
 package struct ParserOutcome: Equatable {
     package var events: [StreamParser.Event] = []
-    package var code: StreamParserError.Code?
+    package var code: ErrorCode<StreamParserError>?
     package var condition: StreamError.Condition?
     /// In which element the stream ended.
     package var unfinished: Element?

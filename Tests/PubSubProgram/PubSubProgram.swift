@@ -19,8 +19,9 @@ struct Published: Handler {
     func run(_ call: borrowing Call<PubSubPublication>) throws {
         let outcome =
             switch call.outcome {
-            case .published(let id): "published \(id ?? "-")"
-            case .preconditionNotMet: "precondition not met"
+            case .success(let id): "published \(id ?? "-")"
+            case .notFound: "not found"
+            case .error(let error) where error.condition == .preconditionNotMet: "precondition not met"
             case .error(let error): "error: \(error)"
             case .timedOut: "timed out"
             }

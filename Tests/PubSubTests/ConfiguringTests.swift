@@ -71,7 +71,7 @@ import XMPPCore
         #expect(try offline.notes == [published])
         #expect(try offline.rows == [])
         #expect(
-            kept.entries.filter { $0.module == .pubsub }.map { "\($0.level.name) \($0.message)" } == [
+            kept.entries.filter { $0.module == "pubsub" }.map { "\($0.level) \($0.message)" } == [
                 "verbose asks the own account: publish nick",
                 "info the node nick does not meet the preconditions; configures it and publishes again",
             ])

@@ -178,8 +178,8 @@ import XMPPCore
         let main = try PubSubAccount(in: folder)
         try main.account.runner.start()
         try await eventually("both calls") { try main.notes.count == 2 }
-        let items = PubSubFetch.Outcome.items([PubSubItem(id: "i")])
-        let published = PubSubPublication.Outcome.published(id: "i")
+        let items = PubSubFetch.Outcome.success([PubSubItem(id: "i")])
+        let published = PubSubPublication.Outcome.success("i")
         #expect(
             try main.notes.sorted() == [
                 "later juliet@capulet.lit nick: \(items)", "main alice@example.test nick: \(published)",

@@ -254,7 +254,7 @@ import XMPPCore
     func options() {
         let options: [PubSubOption] = [
             .accessModel(.open), .persistItems(true), .persistItems(false), .maximumItems(3),
-            .maximumItemsUnlimited, PubSubOption("pubsub#contact", ["a@b", "c@d"]),
+            .maximumItems(nil), PubSubOption("pubsub#contact", ["a@b", "c@d"]),
         ]
         #expect(
             options.map { "\($0.name)=\($0.values.joined(separator: ","))" } == [
@@ -262,7 +262,7 @@ import XMPPCore
                 "pubsub#max_items=3", "pubsub#max_items=max", "pubsub#contact=a@b,c@d",
             ])
         #expect(
-            PubSubAccessModel.defined.map(\.rawValue) == [
+            PubSubAccessModel.allCases.map(\.rawValue) == [
                 "open", "presence", "roster", "authorize", "whitelist",
             ])
         #expect(

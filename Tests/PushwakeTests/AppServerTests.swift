@@ -310,7 +310,7 @@ private final class PushHome: Sendable {
     /// Eve, who is no server, publishes what a server would.
     ///
     /// - Returns: With what she is refused.
-    func publish(_ node: String, _ secret: String, _ server: any TestServer) throws -> StanzaError.Condition?
+    func publish(_ node: String, _ secret: String, _ server: any TestServer) throws -> OpenName<StanzaError>?
     {
         var configuration = AccountConfiguration(jid: try JID("eve@localhost"), password: Self.password)
         configuration.server = .init(host: "127.0.0.1", port: server.startTLSPort, security: .startTLS)

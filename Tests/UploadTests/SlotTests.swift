@@ -17,7 +17,7 @@ import XMPPCore
     }
 
     /// The code of the error that reading it throws; nil when it is read.
-    private func refusal(_ body: () throws -> UploadSlot) -> UploadError.Code? {
+    private func refusal(_ body: () throws -> UploadSlot) -> ErrorCode<UploadError>? {
         do {
             _ = try body()
             return nil

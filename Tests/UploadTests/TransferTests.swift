@@ -179,7 +179,7 @@ import XMPPTestKit
     private func fetch(
         _ server: WebServer, _ place: String, _ secret: AesgcmLink? = nil, to name: String = "got",
         maximum: Int64 = 1000
-    ) async -> UploadError.Code? {
+    ) async -> ErrorCode<UploadError>? {
         let request = HTTPRequest(
             address: server.address(place), trust: .file(path: server.certificates.authorityFile),
             limits: .init())

@@ -129,7 +129,7 @@ import XMPPModules
     )
     func limits() async throws {
         try await withHome(UploadModule(service: try JID("up.example.test"))) { home, file in
-            let code = { (path: String, name: String?, type: String?) -> UploadError.Code? in
+            let code = { (path: String, name: String?, type: String?) -> ErrorCode<UploadError>? in
                 do {
                     try home.store.step { step in
                         _ = try home.account.uploads.upload(

@@ -236,7 +236,7 @@ import World
             }
         } catch let error as HandlerError {
             #expect(error.message.contains("/app.db") || error.code != .databaseCorrupt, "\(error)")
-            let named: [HandlerError.Code] = [
+            let named: [ErrorCode<HandlerError>] = [
                 .databaseCorrupt, .databaseNewer, .databaseForeign, .databaseUnavailable, .storageFailed,
             ]
             #expect(named.contains(error.code), "\(error)")

@@ -282,7 +282,7 @@ import XMPPTestKit
             }
             // All in one piece, so that it is taken in together. Each handler waits until the server was told of what
             // comes before it.
-            rig.server.pause(.writing)
+            rig.server.pause([.writing])
             rig.server.send(Element("r", namespace: Namespaces.sm), to: .everyone)
             for number in 2...6 {
                 let message = Message(
@@ -291,7 +291,7 @@ import XMPPTestKit
                 rig.server.send(message.element, to: .everyone)
                 rig.server.send(Element("r", namespace: Namespaces.sm), to: .everyone)
             }
-            rig.server.unpause(.writing)
+            rig.server.unpause([.writing])
             try await eventually { TestApp.told.withLock { $0[name] } == "6" }
             #expect(try account.store.unfinished == 0)
             #expect(try account.store.notes("message").count == 6)

@@ -181,10 +181,10 @@ import XMPPTestKit
     @Test(
         "S2 a bad certificate surfaces from connect() with its own code, and no login is tried",
         arguments: [
-            (TestCertificates.Flaw.expired, TransportError.Code.certificateExpired),
+            (TestCertificates.Flaw.expired, ErrorCode<TransportError>.certificateExpired),
             (.wrongName, .certificateNameMismatch), (.untrustedAuthority, .certificateUntrusted),
         ])
-    func badCertificate(flaw: TestCertificates.Flaw, code: TransportError.Code) async throws {
+    func badCertificate(flaw: TestCertificates.Flaw, code: ErrorCode<TransportError>) async throws {
         try await withRig(flaw: flaw) { rig in
             for (port, security) in [
                 (rig.server.directTLSPort, AccountConfiguration.Server.Security.directTLS),

@@ -36,7 +36,7 @@ import XMPPTestKit
             rig.bot.send(rig.messageToAlice("m1", "hello"))
             try await account.caughtUp()
             // The next acknowledgements of ours never arrive, so the server keeps what we handled.
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             rig.bot.send(rig.messageToAlice("m2", "hello"))
             try await eventually { try account.store.notes("message").count == 2 }
             rig.server.expireSessions()
@@ -56,7 +56,7 @@ import XMPPTestKit
             let account = try await rig.connected()
             let events = EventReader(account)
             try await account.listen()
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             rig.bot.send(rig.messageToAlice("m1", "hello"))
             try await eventually { try account.store.notes("message").count == 1 }
             rig.server.dropConnections()

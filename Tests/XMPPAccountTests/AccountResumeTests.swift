@@ -26,7 +26,7 @@ import XMPPTestKit
             rig.server.freezeWrites()
             for id in ["m1", "m2"] { try await account.tell(id) }
             try await rig.saw { $0.event == .received && $0.id == "m2" }
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             for id in ["m3", "m4", "m5"] { try await account.tell(id, "body & <\(id)>") }
             #expect(try account.store.outboxCount == 5)
             let before = try account.store.outboxXML()
@@ -54,7 +54,7 @@ import XMPPTestKit
             let account = try await rig.connected()
             let events = EventReader(account)
             try await settle(account)
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             try await account.ask(rig.question("q1"))
             rig.server.dropConnections()
             await events.until("suspended")
@@ -72,7 +72,7 @@ import XMPPTestKit
             let account = try await rig.connected()
             let events = EventReader(account)
             try await settle(account)
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             for id in ["m1", "m2"] { try await account.tell(id) }
             // The stream that is opened next, by whoever is first, is held in the midst of the login.
             let mark = rig.server.log.count
@@ -106,7 +106,7 @@ import XMPPTestKit
             rig.server.freezeWrites()
             try await account.tell("m1")
             try await rig.saw { $0.event == .received && $0.id == "m1" }
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             try await account.tell("m2")
             rig.server.setAcknowledgements(.never)
             for id in ["m3", "m4"] {
@@ -160,7 +160,7 @@ import XMPPTestKit
         try await withRig { rig in
             let first = try await rig.connected()
             try await settle(first)
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             for id in ["m1", "m2"] { try await first.tell(id) }
             // The store looks as after a kill: the session counts as live, and no farewell came.
             await first.close()

@@ -21,7 +21,7 @@ import XMPPTestKit
             rig.server.freezeWrites()
             try await account.tell("m1")
             try await rig.saw { $0.event == .received && $0.id == "m1" }
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             try await account.tell("m2")
             try await account.ask(rig.question("q1"))
             try await account.perform { step in
@@ -127,7 +127,7 @@ import XMPPTestKit
             let events = EventReader(account)
             try await account.tell("m1")
             try await eventually { try account.store.outboxCount == 0 }
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             try await account.tell("m2")
             try await account.suspend()
             rig.server.dropConnections()

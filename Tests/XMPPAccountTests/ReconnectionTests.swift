@@ -15,7 +15,7 @@ import XMPPCore
         if case .retry(let wait) = decision { wait.milliseconds } else { nil }
     }
 
-    private func reason(_ decision: Reconnection.Decision) -> AccountError.Code? {
+    private func reason(_ decision: Reconnection.Decision) -> ErrorCode<AccountError>? {
         if case .stop(let error) = decision { error.code } else { nil }
     }
 
@@ -81,7 +81,7 @@ import XMPPCore
     @Test("X8 what only a person can change ends the trying at once")
     func finalReasons() {
         let conflict = AccountError(.streamError, "replaced", cause: StreamError(.conflict))
-        let cases: [(any Error, AccountError.Code)] = [
+        let cases: [(any Error, ErrorCode<AccountError>)] = [
             (conflict, .conflict),
             (AccountError(.notAuthorized, "refused"), .notAuthorized),
             (SASLError(.forbiddenCredentials, "a zero byte"), .notAuthorized),
@@ -149,7 +149,9 @@ import XMPPCore
     func forEver() {
         var generator = SeededGenerator(seed: 6)
         var reconnection = Reconnection()
-        for code in [TransportError.Code.refused, .unreachable, .timedOut, .nameNotFound, .connectionReset] {
+        for code in [
+            ErrorCode<TransportError>.refused, .unreachable, .timedOut, .nameNotFound, .connectionReset,
+        ] {
             for _ in 0..<100 {
                 #expect(wait(reconnection.failed(TransportError(code, "no"), using: &generator)) != nil)
             }

@@ -28,11 +28,11 @@ import XMPPTestKit
         try await withRig(reconnects: false) { rig in
             let first = try await rig.connected { $0.usesExtensibleLogin = isExtensible }
             try await first.caughtUp()
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             try await first.ask(rig.question("q1", want: "nothing"))
             try await first.tell("m1")
             await first.close()
-            rig.server.unpause(.reading)
+            rig.server.unpause([.reading])
 
             let asked = Kept<[StoredSession?]>([])
             let mark = rig.server.log.count

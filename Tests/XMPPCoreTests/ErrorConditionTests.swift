@@ -5,7 +5,7 @@ import XMPPCore
 /// The tables of RFC 6120, compared with the RFC's own words.
 @Suite struct ErrorConditionTests {
     /// RFC 6120 section 8.3.3, in its order: the condition and the error type associated with it.
-    static let stanzaConditions: [(StanzaError.Condition, String, String)] = [
+    static let stanzaConditions: [(OpenName<StanzaError>, String, String)] = [
         (.badRequest, "bad-request", "modify"),
         (.conflict, "conflict", "cancel"),
         (.featureNotImplemented, "feature-not-implemented", "cancel"),
@@ -53,7 +53,7 @@ import XMPPCore
 
     @Test("X2 the stanza error conditions are those of RFC 6120, each with its type")
     func stanzaTable() throws {
-        #expect(Self.stanzaConditions.map(\.0) == StanzaError.Condition.defined)
+        #expect(Self.stanzaConditions.map(\.0) == OpenName<StanzaError>.defined)
         for (condition, name, kind) in Self.stanzaConditions {
             let stanza = try parse(
                 "<iq type='error' id='1'><error type='\(kind)'><\(name) xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>"

@@ -145,11 +145,11 @@ import ParserVerifier
 
     struct Invalid: CustomTestStringConvertible, Sendable {
         let text: String
-        let code: JIDError.Code
+        let code: ErrorCode<JIDError>
         let part: JIDError.Part
         var testDescription: String { text.count > 40 ? "\(text.prefix(20))… (\(text.utf8.count))" : text }
 
-        init(_ text: String, _ code: JIDError.Code, _ part: JIDError.Part) {
+        init(_ text: String, _ code: ErrorCode<JIDError>, _ part: JIDError.Part) {
             self.text = text
             self.code = code
             self.part = part

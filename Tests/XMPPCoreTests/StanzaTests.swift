@@ -12,7 +12,7 @@ import XMPPCore
         Element(name, namespace: Namespaces.client, attributes: attributes, children: children)
     }
 
-    private func code(_ body: () throws -> Void) -> StanzaFormatError.Code? {
+    private func code(_ body: () throws -> Void) -> ErrorCode<StanzaFormatError>? {
         do {
             try body()
             return nil

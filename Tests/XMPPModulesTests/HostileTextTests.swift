@@ -363,7 +363,7 @@ import XMPPTestKit
                     stanza, payload: Element("query", namespace: Namespaces.discoInfo, children: children))
             }
             let account = try await rig.connected { $0.modules = .standard }
-            let info = try await account.request(.disco.info(of: service))
+            let info = try await account.request(.discoInfo(of: service))
             #expect(!info.features.contains(Namespaces.mam), "\(name)")
             #expect(Set([info]).contains(info) && info.verification?.isEmpty != true, "\(name)")
         }

@@ -10,8 +10,8 @@ import XMPPTestKit
 
 /// What modules tell the log, and how it is chosen.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct ModuleLogTests {
-    private func lines(_ kept: KeptLog, _ module: AccountLog.Module) -> [String] {
-        kept.entries.filter { $0.module == module }.map { "\($0.level.name) \($0.message)" }
+    private func lines(_ kept: KeptLog, _ module: String) -> [String] {
+        kept.entries.filter { $0.module == module }.map { "\($0.level) \($0.message)" }
     }
 
     @Test("X26 the roster, copies and the archive tell what they decide, once it is committed")
@@ -27,14 +27,14 @@ import XMPPTestKit
             }
             try await account.caughtUp()
             try await eventually {
-                lines(kept, .archive).contains {
+                lines(kept, "archive").contains {
                     $0.hasPrefix("warning the catch-up with the archive of alice@localhost failed")
                 }
             }
-            let roster = lines(kept, .roster)
+            let roster = lines(kept, "roster")
             #expect(roster.first?.hasPrefix("info asks for the roster") == true)
             #expect(roster.contains("info juliet@capulet.example asks to see the presence"))
-            #expect(!lines(kept, .messages).isEmpty)
+            #expect(!lines(kept, "messages").isEmpty)
             let before = kept.entries.count
             await #expect(throws: TestApp.Refusal.self) {
                 try await account.perform { step in
@@ -58,7 +58,7 @@ import XMPPTestKit
             try await account.caughtUp()
             let room = ScriptedRoom.jid
             #expect(
-                lines(kept, .rooms) == [
+                lines(kept, "rooms") == [
                     "info \(room): asks to be let in as Alice", "info \(room): joined as Alice",
                     "info \(room): not in the room any more: left",
                 ])

@@ -65,7 +65,7 @@ import XMPPModules
             "\(try account.rooms.room(Self.room, in: source)?.nick.string ?? "-")",
             "\(try account.rooms.occupants(of: Self.room, in: source).map(\.nick.string))",
             "\(try account.rooms.invitations(in: source).map(\.room))",
-            "\(try account.disco.knownInfo(of: Self.juliet, in: source)?.features.count ?? 0)",
+            "\(try account.knownInfo(of: Self.juliet, in: source)?.features.count ?? 0)",
             "\(try account.supportsStreamManagement(in: source))",
             "\(try account.isFromOwnAccount(JID("alice@example.test"), in: source))",
         ]

@@ -90,12 +90,12 @@ import XMPPTestKit
     @Test("W6 reading is held back, and what was held back is handled afterwards")
     func pauseReading() throws {
         let client = try fixture.session(presence: false)
-        server.pause(.reading, of: .session(1))
+        server.pause([.reading], of: .session(1))
         try client.send(message("m1"))
         // Two turns of the server with the message in its socket.
         for _ in 1...2 { server.expireSessions(of: .session(99)) }
         #expect(!server.log.entries.contains { $0.id == "m1" })
-        server.unpause(.reading, of: .session(1))
+        server.unpause([.reading], of: .session(1))
         #expect(server.log.wait(for: .seconds(20)) { $0.event == .received && $0.id == "m1" } != nil)
     }
 

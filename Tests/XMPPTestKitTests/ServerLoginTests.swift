@@ -57,12 +57,14 @@ import XMPPTestKit
     @Test(
         "W6 a configuration that cannot work is refused with a sentence that says why",
         arguments: [
-            ("", "alice", "secret", ScriptedServerError.Code.invalidAddress),
+            ("", "alice", "secret", ErrorCode<ScriptedServerError>.invalidAddress),
             ("localhost", "Alice", "secret", .invalidAddress),
             ("localhost", "a@b", "secret", .invalidAddress),
             ("localhost", "alice", "", .password),
         ])
-    func configuration(domain: String, account: String, password: String, code: ScriptedServerError.Code) {
+    func configuration(
+        domain: String, account: String, password: String, code: ErrorCode<ScriptedServerError>
+    ) {
         let configuration = ScriptedServer.Configuration(
             domain: domain, accounts: [account: password], certificateFile: "none.pem", keyFile: "none.pem")
         let error = #expect(throws: ScriptedServerError.self) { try ScriptedServer(configuration) }

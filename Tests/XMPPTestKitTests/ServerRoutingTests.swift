@@ -37,7 +37,7 @@ import XMPPTestKit
         /// The connections of alice that get it.
         var reaches: [Int] = []
         var isStored = false
-        var error: StanzaError.Condition?
+        var error: OpenName<StanzaError>?
     }
 
     @Test(
@@ -94,8 +94,8 @@ import XMPPTestKit
             ("alice@localhost", "ping", Namespaces.ping, .serviceUnavailable),
             ("alice@localhost/gone", "ping", Namespaces.ping, .serviceUnavailable),
             ("example.org", "ping", Namespaces.ping, .remoteServerNotFound),
-        ] as [(String?, String, String, StanzaError.Condition?)])
-    mutating func requests(to: String?, name: String, namespace: String, error: StanzaError.Condition?) throws
+        ] as [(String?, String, String, OpenName<StanzaError>?)])
+    mutating func requests(to: String?, name: String, namespace: String, error: OpenName<StanzaError>?) throws
     {
         setUp()
         server.receive(request(to: to, Element(name, namespace: namespace)), on: 9)

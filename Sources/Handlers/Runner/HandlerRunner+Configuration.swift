@@ -6,12 +6,12 @@ extension HandlerRunner {
     /// ```
     public struct Configuration: Sendable {
         /// The number of async handlers that run at the same time, 1 or more.
-        public var leases: Int
+        package var leases: Int
         /// The time for which endings are kept.
-        public var keepEndings: Duration
+        package var keepEndings: Duration
         /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
         /// caller waits for it; then the runner tries again after a second. Called outside of steps, on any thread.
-        public var onFailure: @Sendable (any Error) -> Void
+        package var onFailure: @Sendable (any Error) -> Void
 
         /// Makes a configuration.
         ///

@@ -112,7 +112,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// - Parameters:
     ///   - environment: The object that serves ``HandlerEnvironment/scope``; it replaces an earlier one.
     ///   - isConnected: Whether the scope's connected time runs while this runner does. An account, which lives while it is
-    ///     connected, passes false and calls ``startConnectedTime(of:)`` and ``stopConnectedTime(of:)``.
+    ///     connected, passes false and calls ``setConnected(_:in:)``.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func attach(_ environment: any HandlerEnvironment, isConnected: Bool = true) throws {
         state.withLock { $0.environments[environment.scope] = environment }
@@ -129,21 +129,23 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         state.withLock { _ = $0.environments.removeValue(forKey: scope) }
     }
 
-    /// Starts the connected time of a scope. Before the runner runs, this waits for it.
+    /// Starts or stops the connected time of a scope, with its connection. Before the runner runs, a start waits for it.
     ///
-    /// - Parameter scope: The scope; nil for the program as a whole.
+    /// - Parameters:
+    ///   - isConnected: Whether the scope is connected from now on.
+    ///   - scope: The scope; nil for the program as a whole.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func startConnectedTime(of scope: HandlerScope?) throws {
+    public func setConnected(_ isConnected: Bool, in scope: HandlerScope?) throws {
+        try isConnected ? startConnectedTime(of: scope) : stopConnectedTime(of: scope)
+    }
+
+    private func startConnectedTime(of scope: HandlerScope?) throws {
         guard state.withLock({ $0.living.insert(scope).inserted && $0.isRunning }) else { return }
         try store.startConnectedTime(of: [scope])
         signal.raise()
     }
 
-    /// Stops the connected time of a scope, after its connection was lost.
-    ///
-    /// - Parameter scope: The scope; nil for the program as a whole.
-    /// - Throws: ``HandlerError`` with the codes of the store.
-    public func stopConnectedTime(of scope: HandlerScope?) throws {
+    private func stopConnectedTime(of scope: HandlerScope?) throws {
         guard state.withLock({ $0.living.remove(scope) != nil && $0.isRunning }) else { return }
         try store.step { try $0.transaction.stopConnectedTime(of: scope) }
     }

@@ -11,9 +11,7 @@
 /// Reflection does not see which key a property is stored under, so the keys are asked, and an answer that cannot be
 /// had is an error: a guess would be a lock that does not lock.
 enum ArgumentReflection {
-    static func arguments<H: DurableHandler>(of handler: H.Type) throws(HandlerError) -> [HandlerSignature
-        .Argument]
-    {
+    static func arguments<H: DurableHandler>(of handler: H.Type) throws(HandlerError) -> [HandlerArgument] {
         let properties = try properties(of: handler)
         if properties.isEmpty { return [] }
         guard let isKey = KeyProbe.keys(of: handler) else {
@@ -25,9 +23,9 @@ enum ArgumentReflection {
         return properties
     }
 
-    private static func properties<H>(of handler: H.Type) throws(HandlerError) -> [HandlerSignature.Argument]
+    private static func properties<H>(of handler: H.Type) throws(HandlerError) -> [HandlerArgument]
     where H: DurableHandler {
-        var properties: [HandlerSignature.Argument] = []
+        var properties: [HandlerArgument] = []
         let isSeen = _forEachField(of: handler) { name, _, type, _ in
             properties.append(.init(String(cString: name), type))
             return true
@@ -43,13 +41,13 @@ enum ArgumentReflection {
     private static func unknown(_ id: String, _ reason: String) -> HandlerError {
         HandlerError(
             .unknownSignature,
-            "the arguments of the handler '\(id)' cannot be listed, because \(reason); list them in 'static var storedArguments: [HandlerSignature.Argument]'"
+            "the arguments of the handler '\(id)' cannot be listed, because \(reason); list them in 'static var storedArguments: [HandlerArgument]'"
         )
     }
 }
 
 extension DurableHandler {
-    public static var storedArguments: [HandlerSignature.Argument] {
+    public static var storedArguments: [HandlerArgument] {
         get throws(HandlerError) { try ArgumentReflection.arguments(of: Self.self) }
     }
 }

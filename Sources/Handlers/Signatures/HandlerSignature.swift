@@ -11,32 +11,7 @@
 /// //   called with Shop.Payment
 /// //   argument customer: String
 /// ```
-public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
-    /// A stored argument.
-    public struct Argument: Hashable, Sendable {
-        /// The name under which it is stored.
-        package let name: String
-        /// Its type, with its module unless that is `Swift`: `[String: XMPPCore.JID?]`.
-        package let type: String
-        /// Whether a default value counts where it is missing from a row.
-        package let hasDefault: Bool
-
-        /// Describes one argument.
-        ///
-        /// - Parameters:
-        ///   - name: The name under which it is stored.
-        ///   - type: Its type.
-        ///   - hasDefault: Whether a default value counts where it is missing from a row.
-        public init(_ name: String, _ type: Any.Type, hasDefault: Bool = false) {
-            self.name = name
-            self.type = TypeName.text(type)
-            self.hasDefault = hasDefault
-        }
-
-        /// Whether rows without it can be read.
-        var mayBeMissing: Bool { hasDefault || type.hasSuffix("?") }
-    }
-
+package struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
     /// ``DurableHandler/id``.
     package let id: String
     /// ``DurableHandler/version``.
@@ -48,7 +23,7 @@ public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
     /// The type of what it is called with.
     package let context: String
     /// The arguments, sorted by name.
-    package let arguments: [Argument]
+    package let arguments: [HandlerArgument]
 
     /// Reads the signature of a handler.
     ///
@@ -65,7 +40,7 @@ public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The block of a lock file, without a newline at its end.
-    public var description: String { (["handler \(id)"] + lines.map { "  " + $0 }).joined(separator: "\n") }
+    package var description: String { (["handler \(id)"] + lines.map { "  " + $0 }).joined(separator: "\n") }
 
     /// The lines below the name.
     private var lines: [String] {
@@ -77,11 +52,40 @@ public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-extension HandlerError.Code {
+/// A stored argument of a handler, as ``DurableHandler/storedArguments`` lists them.
+///
+/// ```swift
+/// static let storedArguments = [HandlerArgument("customer", String.self)]
+/// ```
+public struct HandlerArgument: Hashable, Sendable {
+    /// The name under which it is stored.
+    package let name: String
+    /// Its type, with its module unless that is `Swift`: `[String: XMPPCore.JID?]`.
+    package let type: String
+    /// Whether a default value counts where it is missing from a row.
+    package let hasDefault: Bool
+
+    /// Describes one argument.
+    ///
+    /// - Parameters:
+    ///   - name: The name under which it is stored.
+    ///   - type: Its type.
+    ///   - hasDefault: Whether a default value counts where it is missing from a row.
+    public init(_ name: String, _ type: Any.Type, hasDefault: Bool = false) {
+        self.name = name
+        self.type = TypeName.text(type)
+        self.hasDefault = hasDefault
+    }
+
+    /// Whether rows without it can be read.
+    var mayBeMissing: Bool { hasDefault || type.hasSuffix("?") }
+}
+
+extension ErrorCode<HandlerError> {
     /// A handler's arguments cannot be seen.
-    package static let unknownSignature = Self(rawValue: "unknown-signature")
+    package static var unknownSignature: Self { Self(rawValue: "unknown-signature") }
     /// The signatures of a program's handlers are not those of its lock file.
-    package static let signaturesChanged = Self(rawValue: "signatures-changed")
+    package static var signaturesChanged: Self { Self(rawValue: "signatures-changed") }
     /// A lock file cannot be read or written.
-    package static let lockFileUnavailable = Self(rawValue: "lock-file-unavailable")
+    package static var lockFileUnavailable: Self { Self(rawValue: "lock-file-unavailable") }
 }

@@ -181,7 +181,7 @@ public struct Row: ~Copyable {
     ///
     /// - Parameter column: The column, from 0.
     /// - Returns: The time; nil for NULL.
-    public func optionalTimestamp(_ column: Int) -> Timestamp? { isNull(column) ? nil : timestamp(column) }
+    package func optionalTimestamp(_ column: Int) -> Timestamp? { isNull(column) ? nil : timestamp(column) }
 
     /// Returns a column as a number.
     ///

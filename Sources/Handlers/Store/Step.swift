@@ -137,7 +137,7 @@ public struct Step: Readable {
     @discardableResult
     public func end<Context: Sendable>(
         _ id: HandlerID<Context>, _ outcome: Outcome, with context: Context,
-        overriding overrides: Record = Record()
+        overriding overrides: Record = [:]
     ) throws -> Disposition {
         precondition(
             outcome != .invalidated,
@@ -177,7 +177,7 @@ public struct Step: Readable {
     /// - Throws: ``HandlerError`` when the store fails or there is no such standing handler (`noSuchHandler`).
     @discardableResult
     public func call<Context: Sendable>(
-        _ id: HandlerID<Context>, with context: Context, overriding overrides: Record = Record()
+        _ id: HandlerID<Context>, with context: Context, overriding overrides: Record = [:]
     ) throws -> Disposition {
         try transaction.callStanding(AnyHandlerID(id), overrides: overrides, context: .given(context))
     }
@@ -197,7 +197,7 @@ public struct Step: Readable {
     /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
     @discardableResult
     public func invalidate<Context>(
-        _ id: HandlerID<Context>, reason: InvalidationReason, overriding overrides: Record = Record(),
+        _ id: HandlerID<Context>, reason: InvalidationReason, overriding overrides: Record = [:],
         environment: (any HandlerEnvironment)? = nil
     ) throws -> Disposition {
         try transaction.invalidate(
@@ -233,7 +233,7 @@ public struct Step: Readable {
     /// - Throws: What the handler throws; ``HandlerError`` `unknownHandler`, `newerVersion`, `wrongContext`,
     ///   `missingArgument`, `wrongArgument` or `contextNotRestorable` when it cannot be called.
     public func run<Context>(
-        _ handler: Durable<Context>, with context: Context, overriding overrides: Record = Record()
+        _ handler: Durable<Context>, with context: Context, overriding overrides: Record = [:]
     ) throws {
         try transaction.run(handler, context: context, overrides: overrides)
     }
@@ -261,7 +261,7 @@ public struct Step: Readable {
     ///   - environment: The environment in which the handler was bound, passed on in ``Invalidation``.
     /// - Throws: What runs instead throws; ``HandlerError`` as ``run(_:with:overriding:)``.
     public func invalidate<Context>(
-        _ handler: Durable<Context>, reason: InvalidationReason, overriding overrides: Record = Record(),
+        _ handler: Durable<Context>, reason: InvalidationReason, overriding overrides: Record = [:],
         environment: (any HandlerEnvironment)? = nil
     ) throws {
         try transaction.invalidate(handler, reason: reason, overrides: overrides, environment: environment)
@@ -294,7 +294,7 @@ public enum Disposition: Hashable, Sendable {
 
 extension Disposition {
     /// The reason why the handler did not end; nil if it ended, or if a runner will call it as planned.
-    public var reason: String? {
+    package var reason: String? {
         switch self {
         case .ended, .queued: nil
         case .retrying(_, let reason), .parked(let reason), .quarantined(let reason), .failed(let reason):

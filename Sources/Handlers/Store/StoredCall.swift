@@ -7,7 +7,7 @@ struct StoredCall: Codable {
     /// The call's own arguments, if there are any.
     var overrides: Record?
 
-    init(_ outcome: Outcome, reason: InvalidationReason? = nil, overrides: Record = Record()) {
+    init(_ outcome: Outcome, reason: InvalidationReason? = nil, overrides: Record = [:]) {
         self.outcome = outcome
         self.reason = reason
         self.overrides = overrides.isEmpty ? nil : overrides

@@ -75,7 +75,7 @@ extension Transaction {
 
     /// Runs a handler inside the one that runs now, in its savepoint.
     func run<Context: Sendable>(
-        _ handler: Durable<Context>, context: Context, overrides: Record = Record()
+        _ handler: Durable<Context>, context: Context, overrides: Record = [:]
     ) throws {
         try notingFailure(of: handler.name) {
             try goingDeeper {

@@ -92,7 +92,7 @@ struct DeviceListFetched: Handler {
     static func reading(_ fetch: PubSubFetch.Outcome, version: OmemoVersion) -> Reading {
         switch fetch {
         case .notFound: .list(OmemoDeviceList(version, devices: []))
-        case .items(let items):
+        case .success(let items):
             list(in: items, version: version).map(Reading.list) ?? .nothingKnown(.unreadable)
         case .error(let error): .nothingKnown(.error(error))
         case .timedOut: .nothingKnown(.timedOut)

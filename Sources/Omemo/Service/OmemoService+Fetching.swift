@@ -179,7 +179,7 @@ struct BundleFetched: Handler {
     ) throws -> String? {
         let items: [PubSubItem]
         switch outcome {
-        case .items(let found): items = found
+        case .success(let found): items = found
         case .notFound: items = []
         case .error(let error): return error.stanzaError.condition.description
         case .timedOut: return "no answer came in time"

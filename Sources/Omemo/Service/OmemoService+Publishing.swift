@@ -128,7 +128,7 @@ extension OmemoVersion {
     var bundleOptions: [PubSubOption] {
         switch self {
         case .legacy: [.accessModel(.open)]
-        case .omemo2: [.accessModel(.open), .maximumItemsUnlimited]
+        case .omemo2: [.accessModel(.open), .maximumItems(nil)]
         }
     }
 }
@@ -145,14 +145,16 @@ struct BundlePublished: Handler {
     func run(_ call: borrowing Call<PubSubPublication>) throws {
         let omemo = call.account.omemo
         switch call.outcome {
-        case .published:
+        case .success:
             try omemo.publications.change(version, in: call.step) { state in
                 state.published = max(state.published, revision)
                 state.sending = nil
             }
             try omemo.reconcile(in: call.step)
-        case .preconditionNotMet(let error), .error(let error):
+        case .error(let error):
             try omemo.failPublication(error.description, version, isList: false, in: call.step)
+        case .notFound:
+            try omemo.failPublication("the server has no such node", version, isList: false, in: call.step)
         case .timedOut:
             try omemo.failPublication("no answer came in time", version, isList: false, in: call.step)
         }
@@ -170,15 +172,17 @@ struct ListPublished: Handler {
     func run(_ call: borrowing Call<PubSubPublication>) throws {
         let omemo = call.account.omemo
         switch call.outcome {
-        case .published:
+        case .success:
             try omemo.publications.change(version, in: call.step) { state in
                 (state.isListed, state.isListSending) = (true, false)
             }
             let list = OmemoDeviceList(version, devices: devices.map { .init($0) })
             _ = try omemo.learn(list, of: omemo.ownJID, in: call.step)
             try omemo.reconcile(in: call.step)
-        case .preconditionNotMet(let error), .error(let error):
+        case .error(let error):
             try omemo.failPublication(error.description, version, isList: true, in: call.step)
+        case .notFound:
+            try omemo.failPublication("the server has no such node", version, isList: true, in: call.step)
         case .timedOut:
             try omemo.failPublication("no answer came in time", version, isList: true, in: call.step)
         }

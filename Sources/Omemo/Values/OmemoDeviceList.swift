@@ -1,12 +1,12 @@
-package import XMPPCore
+public import XMPPCore
 
 /// The number of a device, unique in its user's account: 1 to 2^31 - 1 (XEP-0384 section 5.1).
 ///
 /// ```swift
-/// let device = OmemoDeviceID("31415926")
+/// let device = OmemoDeviceID(rawValue: 31_415_926)
 /// ```
 public struct OmemoDeviceID:
-    RawRepresentable, Hashable, Comparable, Sendable, Codable, CustomStringConvertible
+    PrintedRawValue, RawRepresentable, Hashable, Comparable, Sendable, Codable, CustomStringConvertible
 {
     /// 1 to 2 147 483 647.
     public let rawValue: UInt32
@@ -32,8 +32,6 @@ public struct OmemoDeviceID:
     public static func < (left: OmemoDeviceID, right: OmemoDeviceID) -> Bool {
         left.rawValue < right.rawValue
     }
-
-    public var description: String { String(rawValue) }
 }
 
 /// The devices with which a user reads encrypted messages, as the user's PEP node lists them.

@@ -1,9 +1,13 @@
+public import XMPPCore
+
 /// A version of OMEMO. The two are not compatible, and a user may be reachable by both.
 ///
 /// ```swift
 /// try await account.perform { try account.omemo.refresh(juliet, .omemo2, in: $0) }
 /// ```
-public enum OmemoVersion: String, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
+public enum OmemoVersion: String, PrintedRawValue, Hashable, Sendable, Codable, CaseIterable,
+    CustomStringConvertible
+{
     /// As most clients speak it (XEP-0384 version 0.3).
     case legacy = "eu.siacs.conversations.axolotl"
     /// The current one (XEP-0384 version 0.8 and later).
@@ -11,8 +15,6 @@ public enum OmemoVersion: String, Hashable, Sendable, Codable, CaseIterable, Cus
 
     /// The namespace of its elements.
     package var namespace: String { rawValue }
-
-    public var description: String { rawValue }
 
     /// The node that holds the device list.
     package var deviceListNode: String {

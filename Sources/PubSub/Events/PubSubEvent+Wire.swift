@@ -28,7 +28,7 @@ extension PubSubEvent.Change {
         if children.isEmpty { return [.items([])] }
         var changes: [PubSubEvent.Change] = []
         // A run is gathered here and not in its case: there each further item would copy all before it.
-        var items: [PubSubEvent.Item] = []
+        var items: [PubSubItem] = []
         var retracted: [ForeignText] = []
         func endRun() {
             if !items.isEmpty { changes.append(.items(items)) }
@@ -38,7 +38,7 @@ extension PubSubEvent.Change {
         for child in children {
             if child.name == EventWire.item {
                 if !retracted.isEmpty { endRun() }
-                items.append(PubSubEvent.Item(child))
+                items.append(PubSubItem(child))
             } else if child.name == EventWire.retract, let id = child[EventWire.id] {
                 if !items.isEmpty { endRun() }
                 retracted.append(id)
@@ -62,7 +62,7 @@ extension PubSubEvent.Change {
     /// The change as a child of `<event/>`, as it is stored.
     func element(node: ForeignText) -> Element {
         switch self {
-        case .items(let items): Self.make(EventWire.items, node, items.map(\.element))
+        case .items(let items): Self.make(EventWire.items, node, items.map(\.eventElement))
         case .retracted(let ids):
             Self.make(
                 EventWire.items, node,
@@ -102,14 +102,9 @@ extension PubSubEvent.Change {
     }
 }
 
-extension PubSubEvent.Item {
-    init(_ element: Element) {
-        self.init(
-            id: element[EventWire.id], payload: element.firstElement,
-            publisher: element[EventWire.publisher].flatMap { try? JID($0) })
-    }
-
-    var element: Element {
+extension PubSubItem {
+    /// The item as a part of a stored event.
+    fileprivate var eventElement: Element {
         Element(
             EventWire.item, namespace: Namespaces.pubsubEvent,
             attributes: [EventWire.id: id, EventWire.publisher: publisher?.description],

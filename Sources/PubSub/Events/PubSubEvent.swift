@@ -26,7 +26,7 @@ public struct PubSubEvent: Sendable {
     /// The change. The cases mean different things, so a handler must name them all.
     public enum Change: Hashable, Sendable {
         /// Items were published, in this order. None: something happened at a node whose events carry nothing (4.3).
-        case items([Item])
+        case items([PubSubItem])
         /// The items with these ids are gone (7.2.2.1).
         case retracted([ForeignText])
         /// All items are gone; the node is still there (8.5.2).
@@ -43,45 +43,18 @@ public struct PubSubEvent: Sendable {
         case disassociated(node: ForeignText)
     }
 
-    /// A published item.
-    public struct Item: Hashable, Sendable {
-        /// The id, unique in the node; nil where items are not kept.
-        public var id: ForeignText?
-        /// Payload of the item; nil if the notification has none.
-        public var payload: Element?
-        /// The publisher, if the service names one (7.1.2.3). The owner of the node is ``PubSubEvent/service``.
-        public var publisher: JID?
-
-        /// Describes an item, for tests.
-        ///
-        /// - Parameters:
-        ///   - id: The id; nil where items are not kept.
-        ///   - payload: What the item holds; nil when only its being there is told.
-        ///   - publisher: Who published it; nil where the service does not say.
-        package init(id: (any TextConvertible)? = nil, payload: Element? = nil, publisher: JID? = nil) {
-            (self.id, self.payload, self.publisher) = (id?.foreignText, payload, publisher)
-        }
-    }
-
     /// Subscription as an event reports it.
     public struct Subscription: Hashable, Sendable {
         /// The subscribed address.
         public var jid: JID
         /// The state of the subscription; nil if the event has none.
-        public var state: PubSubSubscription.State?
+        public var state: OpenName<PubSubSubscription>?
         /// Id of the subscription among those of the same address.
         public var id: ForeignText?
         /// When it ends; nil for never, or unknown.
         public var expiry: Timestamp?
 
-        /// Describes a subscription, for tests.
-        ///
-        /// - Parameters:
-        ///   - jid: Who is subscribed.
-        ///   - state: How far it has come; nil when the event does not say.
-        ///   - id: What tells it from others of the same address; nil for none.
-        ///   - expiry: When it ends; nil for never.
-        public init(
+        package init(
             jid: JID, state: PubSubSubscription.State?, id: (any TextConvertible)? = nil,
             expiry: Timestamp? = nil
         ) {
@@ -110,7 +83,7 @@ public struct PubSubEvent: Sendable {
     package var isDelayed: Bool { sentAt != nil }
 }
 
-extension PubSubEvent: AccountContext {
+extension PubSubEvent: StoredContext, AccountContext {
     private struct Stored: Codable {
         var service: JID
         var node: ForeignText
@@ -118,11 +91,6 @@ extension PubSubEvent: AccountContext {
         var sentAt: Timestamp?
         var subscriptionIDs: [ForeignText]
         var change: String
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(
-            encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
     }
 
     package func stored() throws -> [UInt8] {

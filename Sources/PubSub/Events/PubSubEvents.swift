@@ -27,8 +27,8 @@ import XMPPModules
 /// everybody. An event with a handler is no message to listeners; one without is left to them.
 ///
 /// Source: XEP-0060 sections 7 and 8, XEP-0163 section 4.
-public struct PubSubEvents: AccountModule {
-    public static let name = "pubsub-events"
+public struct PubSubEvents: LibraryModule, AccountModule {
+    package static let moduleName = "pubsub-events"
 
     /// The module's tables; pass them to the store beside `Account.schemas`.
     public static let schemas: [Schema] = [SeenItemTable.schema]
@@ -36,7 +36,7 @@ public struct PubSubEvents: AccountModule {
     /// Makes the module, which has no options.
     public init() {}
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         // Entity capabilities announce the wanted nodes (XEP-0163 section 4.2).
         hooks.dependencies = [DiscoModule.self]
         hooks.schema = SeenItemTable.schema

@@ -76,11 +76,7 @@ public struct PubSubSubscriptionRequested: Sendable {
     public let request: PubSubSubscriptionRequest
 }
 
-extension PubSubSubscriptionRequested: AccountContext {
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
-    }
-
+extension PubSubSubscriptionRequested: StoredContext, AccountContext {
     package func stored() throws -> [UInt8] { try ArgumentCoding.encode(request) }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {

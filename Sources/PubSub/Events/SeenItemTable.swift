@@ -46,8 +46,8 @@ struct SeenItemTable {
     ///
     /// What has no id is not kept by the service, and what has no content may have changed: both are always new.
     func takeNews(
-        _ items: [PubSubEvent.Item], at service: JID, in step: borrowing Step
-    ) throws(HandlerError) -> [PubSubEvent.Item] {
+        _ items: [PubSubItem], at service: JID, in step: borrowing Step
+    ) throws(HandlerError) -> [PubSubItem] {
         var known = try known(at: service, in: step)
         var changed: [ForeignText] = []
         let news = items.filter { item in

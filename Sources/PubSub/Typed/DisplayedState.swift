@@ -19,7 +19,7 @@ public struct DisplayedState: PubSubPayload, Hashable {
     public static let node = Namespaces.displayed
     /// Without them contacts could see what the user reads, and the service might keep one conversation only (section 4.2).
     public static let options: [PubSubOption] = [
-        .persistItems(true), .maximumItemsUnlimited,
+        .persistItems(true), .maximumItems(nil),
         PubSubOption("pubsub#send_last_published_item", ["never"]), .accessModel(.whitelist),
     ]
 

@@ -9,7 +9,7 @@ extension PubSubEvent {
     /// @Handler("profile.nick-changed")
     /// static func nickChanged(_ call: borrowing Call<PubSubEvent.Of<UserNick>>) throws {
     ///     guard case .items(let items) = call.change, let nick = items.last?.value else { return }
-    ///     try call.step.execute("INSERT OR REPLACE INTO nick VALUES (?, ?)", call.service.description, nick.name)
+    ///     try call.step.execute("INSERT OR REPLACE INTO nick VALUES (?, ?)", call.event.service.description, nick.name)
     /// }
     /// ```
     public struct Of<Payload: PubSubPayload>: Sendable {
@@ -53,9 +53,7 @@ extension PubSubEvent {
                         items.compactMap { item in
                             let value = PubSubValue<Payload>(
                                 id: item.id, payload: item.payload, publisher: item.publisher)
-                            if value == nil {
-                                unreadable.append(PubSubItem(id: item.id, payload: item.payload))
-                            }
+                            if value == nil { unreadable.append(item) }
                             return value
                         })
                 case .retracted(let ids): .retracted(ids)
@@ -71,12 +69,6 @@ extension PubSubEvent {
 
         /// The account that received it.
         public var account: Account { event.account }
-        /// The address of the node.
-        public var service: JID { event.service }
-        /// Whether the node is the account's own.
-        public var isOwn: Bool { event.isOwn }
-        /// When it happened, if it was held up or is shown again; see ``PubSubEvent/sentAt``.
-        public var sentAt: Timestamp? { event.sentAt }
     }
 }
 
@@ -122,12 +114,7 @@ extension PubSubEvent: ConvertibleContext {
     }
 }
 
-extension PubSubEvent.Of: AccountContext {
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(
-            encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
-    }
-
+extension PubSubEvent.Of: StoredContext, AccountContext {
     /// Returns the bytes of the event itself, as the type that the handler takes is known only when it is called.
     package func stored() throws -> [UInt8] { try event.stored() }
 

@@ -2,36 +2,24 @@ public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-extension PubSubFetch {
+extension PubSubAnswer where Value == [PubSubItem] {
     /// The items of a node as values of one type.
     ///
     /// ```swift
     /// @Handler("profile.nick-fetched")
     /// static func nickFetched(_ call: borrowing Call<PubSubFetch.Of<UserNick>>) throws {
     ///     switch call.outcome {
-    ///     case .items(let items): …   // items.last?.value.name
+    ///     case .success(let items): …   // items.last?.value.name
     ///     case .notFound, .error, .timedOut: break
     ///     }
     /// }
     /// ```
     public struct Of<Payload: PubSubPayload>: Sendable {
-        /// The outcome of a fetch; see ``PubSubFetch/Outcome``.
-        public enum Outcome: Sendable {
-            /// The node exists and these are its values, in the order of the answer. Look at ``PubSubFetch/Of/unreadable``
-            /// before taking none for an empty node.
-            case items([PubSubValue<Payload>])
-            /// The service says that the node, or every item that was asked for, does not exist.
-            case notFound
-            /// The service refused or its answer makes no sense; whether there are items is unknown.
-            case error(PubSubError)
-            /// No answer came in time; whether there are items is unknown.
-            case timedOut
-        }
-
         /// The fetch as it ended.
         public let fetch: PubSubFetch
-        /// The outcome.
-        public let outcome: Outcome
+        /// The outcome, with the values in the order of the answer. Look at ``unreadable`` before taking none for an empty
+        /// node.
+        public let outcome: PubSubAnswer<[PubSubValue<Payload>]>.Outcome
         /// Items that hold something else: anybody may publish anything on a node of his own.
         public let unreadable: [PubSubItem]
 
@@ -43,8 +31,8 @@ extension PubSubFetch {
             var unreadable: [PubSubItem] = []
             outcome =
                 switch fetch.outcome {
-                case .items(let items):
-                    .items(
+                case .success(let items):
+                    .success(
                         items.compactMap { item in
                             let value = PubSubValue<Payload>(id: item.id, payload: item.payload)
                             if value == nil { unreadable.append(item) }
@@ -68,7 +56,7 @@ extension PubSubFetch.Of: PubSubContext {
     public var value: [PubSubValue<Payload>] {
         get throws {
             let items = try fetch.value
-            guard case .items(let values) = outcome else { return [] }
+            guard case .success(let values) = outcome else { return [] }
             guard values.isEmpty, let item = items.first else { return values }
             // An empty list would be taken for an empty node.
             guard let payload = item.payload else {
@@ -82,16 +70,9 @@ extension PubSubFetch.Of: PubSubContext {
     }
 }
 
-extension PubSubFetch.Of.Outcome: Equatable where Payload: Equatable {}
-extension PubSubFetch.Of.Outcome: Hashable where Payload: Hashable {}
-
 extension PubSubFetch.Of: TypedContext {}
 
-extension PubSubFetch.Of: AccountContext {
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
-    }
-
+extension PubSubFetch.Of: StoredContext, AccountContext {
     /// Returns the bytes of the fetch itself, as the type that the handler takes is known only when it is called.
     package func stored() throws -> [UInt8] { try fetch.stored() }
 
@@ -100,9 +81,11 @@ extension PubSubFetch.Of: AccountContext {
     }
 }
 
-extension PubSubFetch: ConvertibleContext {
+extension PubSubAnswer: ConvertibleContext {
     package func converted(to context: any Sendable.Type) -> (any Sendable)? {
-        guard let typed = context as? any TypedContext<PubSubFetch>.Type else { return nil }
-        return typed.init(self)
+        guard let fetch = self as? PubSubFetch,
+            let typed = context as? any TypedContext<PubSubFetch>.Type
+        else { return nil }
+        return typed.init(fetch)
     }
 }

@@ -107,11 +107,8 @@ enum JSONContainer {
 /// }
 /// ```
 public struct PubSubPayloadError: CodedError, Hashable {
-    /// The kind of error. Open: later versions may add codes.
-    public typealias Code = ErrorCode<PubSubPayloadError>
-
     /// The kind of error.
-    public let code: Code
+    public let code: ErrorCode<PubSubPayloadError>
     /// A sentence that says what happened and what to do.
     public let message: String
 
@@ -120,7 +117,7 @@ public struct PubSubPayloadError: CodedError, Hashable {
     /// - Parameters:
     ///   - code: What kind of error it is.
     ///   - message: What happened and what to do, in one sentence.
-    public init(_ code: Code, _ message: String) {
+    public init(_ code: ErrorCode<PubSubPayloadError>, _ message: String) {
         self.code = code
         self.message = message
     }

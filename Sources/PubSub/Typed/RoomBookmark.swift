@@ -11,7 +11,7 @@ public struct RoomBookmark: PubSubPayload, Hashable {
     public static let node = "urn:xmpp:bookmarks:1"
     /// Without them contacts could read which rooms the user is in (section 3.3).
     public static let options: [PubSubOption] = [
-        .persistItems(true), .maximumItemsUnlimited,
+        .persistItems(true), .maximumItems(nil),
         PubSubOption("pubsub#send_last_published_item", ["never"]), .accessModel(.whitelist),
     ]
 

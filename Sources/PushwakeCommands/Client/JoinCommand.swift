@@ -114,7 +114,7 @@ struct JoinCommand {
         guard case .refused(let error) = outcome else {
             return outcome == .timedOut ? "it has not answered; check the address" : "\(outcome)"
         }
-        let advice: [StanzaError.Condition: String] = [
+        let advice: [OpenName<StanzaError>: String] = [
             .conflict: "somebody else has that name there; choose another one with --nick",
             .notAuthorized: "it asks for a password, which this command cannot give",
             .registrationRequired: "it is for members only; ask who owns it to make the account one",

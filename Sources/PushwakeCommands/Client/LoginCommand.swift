@@ -14,7 +14,7 @@ package struct LoginCommand {
     func run() async throws -> Int32 {
         try await client.connect()
         let account = client.account
-        let info = try await account.request(.disco.info(of: account.configuration.jid.domainJID))
+        let info = try await account.request(.discoInfo(of: account.configuration.jid.domainJID))
         let offers = info.features.union(try await ownFeatures())
         let state = try client.store.read { snapshot in
             (
@@ -41,7 +41,7 @@ package struct LoginCommand {
     /// What the server does for the account itself, such as keeping an archive.
     private func ownFeatures() async throws -> Set<ForeignText> {
         do {
-            return try await client.account.request(.disco.info(of: client.account.configuration.jid.bare))
+            return try await client.account.request(.discoInfo(of: client.account.configuration.jid.bare))
                 .features
         } catch is StanzaError {
             return []

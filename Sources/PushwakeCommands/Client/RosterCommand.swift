@@ -56,7 +56,7 @@ struct RosterCommand {
             // What is set takes the place of all that there was.
             let item = try client.store.read { try roster.item(for: jid, in: $0) }
             try await client.account.request(
-                .roster.set(jid, name: name ?? item?.name, groups: item?.groups ?? []))
+                .setContact(jid, name: name ?? item?.name, groups: item?.groups ?? []))
             try await client.account.perform { try roster.subscribe(to: jid, in: $0) }
             Terminal.say("\(jid) is in the roster and was asked for their presence")
         case .remove(let jid):
@@ -76,7 +76,7 @@ struct RosterCommand {
 
     private func remove(_ jid: JID) async throws {
         do {
-            try await client.account.request(.roster.remove(jid))
+            try await client.account.request(.removeContact(jid))
         } catch let error as StanzaError where error.condition == .itemNotFound {
             throw CommandFailure("\(jid) is not in the roster")
         }

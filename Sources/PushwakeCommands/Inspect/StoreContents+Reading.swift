@@ -204,7 +204,7 @@ extension StoreContents {
     }
 
     private static func outcome(_ stored: Int64) -> String {
-        Outcome(rawValue: stored)?.description ?? "unknown"
+        Outcome(rawValue: stored).map { "\($0)" } ?? "unknown"
     }
 
     private static func count(

@@ -109,7 +109,7 @@ extension StoreContents {
         var lines = section("endings", total, nil, nil, style)
         guard total > 0 else { return lines }
         var counts = TextTable([.init(name: "outcome"), .init(name: "handlers", isNumber: true)])
-        for outcome in Outcome.allCases.map(\.description) + ["unknown"] {
+        for outcome in Outcome.allCases.map({ "\($0)" }) + ["unknown"] {
             if let count = endings[outcome] { counts.add([outcome, String(count)]) }
         }
         lines += indented(counts, style) + [style.faint("  the last ones:")]

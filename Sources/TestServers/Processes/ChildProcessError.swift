@@ -2,17 +2,14 @@ package import XMPPCore
 
 /// An error of a child process that could not be started, fed, read or waited for.
 package struct ChildProcessError: CodedError, Hashable {
-    /// The kind of error; more codes may be added.
-    package typealias Code = ErrorCode<ChildProcessError>
-
     /// Kind of the error.
-    package let code: Code
+    package let code: ErrorCode<ChildProcessError>
     /// A sentence that says what to do.
     package let message: String
 
     package var description: String { message }
 
-    init(_ code: Code, _ message: String) {
+    init(_ code: ErrorCode<ChildProcessError>, _ message: String) {
         self.code = code
         self.message = message
     }

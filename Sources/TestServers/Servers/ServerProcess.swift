@@ -1,3 +1,4 @@
+import XMPPCore
 import XMPPTestKit
 import FoundationEssentials
 import Synchronization
@@ -79,7 +80,8 @@ final class ServerProcess: Sendable {
     func launch(_ body: () throws(ChildProcessError) -> ChildProcess) throws(TestServerError) -> ChildProcess
     {
         do { return try body() } catch {
-            let code: TestServerError.Code = error.code == .programNotFound ? .notInstalled : .startFailed
+            let code: ErrorCode<TestServerError> =
+                error.code == .programNotFound ? .notInstalled : .startFailed
             throw TestServerError(
                 code, "\(name) could not be started (make setup installs it): \(error.message)")
         }

@@ -161,7 +161,7 @@ package final class SlixmppPeer: Sendable {
 
     private var errorFile: String { "\(folder)/errors" }
 
-    func failure(_ code: TestServerError.Code, _ what: String, _ cause: some Error) -> TestServerError {
+    func failure(_ code: ErrorCode<TestServerError>, _ what: String, _ cause: some Error) -> TestServerError {
         let words = (try? String(contentsOfFile: errorFile, encoding: .utf8)) ?? ""
         return TestServerError(code, "The slixmpp peer \(what): \(cause)\n\(words.suffix(2000))")
     }

@@ -3,18 +3,15 @@ import XMPPTestKit
 
 /// An error of a test server or a peer that could not be started or used.
 package struct TestServerError: CodedError, Hashable {
-    /// The kind of error; more codes may be added.
-    package typealias Code = ErrorCode<TestServerError>
-
     /// Kind of the error.
-    package let code: Code
+    package let code: ErrorCode<TestServerError>
     /// A sentence that says what to do, followed by the last output of the program.
     package let message: String
 
     /// The message as it is: the output of a program has several lines.
     package var description: String { message }
 
-    init(_ code: Code, _ message: String) {
+    init(_ code: ErrorCode<TestServerError>, _ message: String) {
         self.code = code
         self.message = message
     }

@@ -14,61 +14,45 @@ final class Deferral: Sendable {
     func noteDeferred() { state.withLock { $0 = true } }
 }
 
-extension MessageReceived {
-    /// Defers the ack of the message until ``Account/acknowledge(_:in:)``, for a program that stores it elsewhere.
+/// A context whose stanza a handler may acknowledge later: ``MessageReceived``, ``PresenceReceived``, ``IQRequest``,
+/// ``IQReply``.
+///
+/// ```swift
+/// let stanza = try call.context.deferAcknowledgement(in: call.step)
+/// ```
+public protocol DeferrableContext: AccountContext {
+    /// Defers the ack of the stanza until ``Account/acknowledge(_:in:)``, for a program that stores it elsewhere.
     ///
-    /// Until then `h` stays below this message. After a broken connection, or in another process, the message is
+    /// Until then `h` stays below this stanza. After a broken connection, or in another process, the stanza is
     /// delivered again until it is acknowledged. Everything else is delivered once.
     ///
-    /// ```swift
-    /// let stanza = try call.context.deferAcknowledgement(in: call.step)
-    /// ```
+    /// - A message or presence reaches the listeners again; the modules have already processed a presence.
+    /// - A request is answered once: an answer also acknowledges it, and its timeout goes on
+    ///   (``AccountConfiguration/requestTimeout``).
+    /// - The handler of an answer does not end with this call: its writes commit, and the request does not time out any
+    ///   more. It ends when the answer is acknowledged, or with a call that does not defer. If the session is lost before,
+    ///   it is invalidated with `sessionLost`.
     ///
-    /// - Parameter step: The step of the handler that the message is being delivered to.
+    /// - Parameter step: The step of the handler that the stanza is being delivered to.
     /// - Returns: The stanza for ``Account/acknowledge(_:in:)``, also valid after a restart.
-    /// - Throws: ``AccountError`` `notDeferrable` when the message is not being delivered just now, or the server has
-    ///   no stream management; ``/Handlers/HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `notDeferrable` when the stanza is not being delivered just now, is a timeout, or the
+    ///   server has no stream management; `alreadyAnswered` when a request was answered in this call;
+    ///   ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func deferAcknowledgement(in step: borrowing Step) throws -> DeferredStanza {
-        try account.deferAcknowledgement(delivery, in: step)
-    }
+    func deferAcknowledgement(in step: borrowing Step) throws -> DeferredStanza
 }
 
-extension PresenceReceived {
-    /// Defers the ack of the presence until ``Account/acknowledge(_:in:)``, as ``MessageReceived/deferAcknowledgement(in:)``
-    /// does for messages.
-    ///
-    /// A repeated presence reaches the listeners again, but not the modules: they have already processed it.
-    ///
-    /// ```swift
-    /// let stanza = try call.context.deferAcknowledgement(in: call.step)
-    /// ```
-    ///
-    /// - Parameter step: The step of the handler that the presence is being delivered to.
-    /// - Returns: The stanza for ``Account/acknowledge(_:in:)``, also valid after a restart.
-    /// - Throws: ``AccountError`` `notDeferrable` when the presence is not being delivered just now, or the server has
-    ///   no stream management; ``/Handlers/HandlerError`` when the store fails.
-    @discardableResult
-    public func deferAcknowledgement(in step: borrowing Step) throws -> DeferredStanza {
-        try account.deferAcknowledgement(delivery, in: step)
-    }
+/// A context that may be in the middle of its delivery.
+protocol DeliveredContext: DeferrableContext {
+    /// While it is being delivered.
+    var delivery: Deferral? { get }
+    /// Throws when the stanza needs no ack any more.
+    func checkOpen(in step: borrowing Step) throws
 }
 
-extension IQRequest {
-    /// Defers the ack of the request until ``Account/acknowledge(_:in:)``, or until it is answered.
-    ///
-    /// After a broken connection, or in another process, the handler is called again until then. The request is
-    /// answered once: an answer also acknowledges it, and its timeout goes on
-    /// (``AccountConfiguration/requestTimeout``).
-    ///
-    /// ```swift
-    /// let stanza = try call.context.deferAcknowledgement(in: call.step)
-    /// ```
-    ///
-    /// - Parameter step: The step of the handler that the request is being delivered to.
-    /// - Returns: The stanza for ``Account/acknowledge(_:in:)``, also valid after a restart.
-    /// - Throws: ``AccountError`` `alreadyAnswered` when it was answered in this call, `notDeferrable` when it is not being
-    ///   delivered just now, or the server has no stream management; ``/Handlers/HandlerError`` when the store fails.
+extension DeliveredContext {
+    func checkOpen(in step: borrowing Step) throws {}
+
     @discardableResult
     public func deferAcknowledgement(in step: borrowing Step) throws -> DeferredStanza {
         try checkOpen(in: step)
@@ -76,26 +60,10 @@ extension IQRequest {
     }
 }
 
-extension IQReply {
-    /// Defers the ack of the answer until ``Account/acknowledge(_:in:)``. The handler does not end with this call.
-    ///
-    /// The writes of this call commit, and the request does not time out any more. After a broken connection, or in
-    /// another process, the handler is called again with the same answer. It ends when the answer is acknowledged, or
-    /// with a call that does not defer. If the session is lost before, it is invalidated with `sessionLost`.
-    ///
-    /// ```swift
-    /// let stanza = try call.context.deferAcknowledgement(in: call.step)
-    /// ```
-    ///
-    /// - Parameter step: The step of the handler that the answer is being delivered to.
-    /// - Returns: The stanza for ``Account/acknowledge(_:in:)``, also valid after a restart.
-    /// - Throws: ``AccountError`` `notDeferrable` when the answer is not being delivered just now, is a timeout, or the
-    ///   server has no stream management; ``/Handlers/HandlerError`` when the store fails.
-    @discardableResult
-    public func deferAcknowledgement(in step: borrowing Step) throws -> DeferredStanza {
-        try account.deferAcknowledgement(delivery, in: step)
-    }
-}
+extension MessageReceived: DeliveredContext {}
+extension PresenceReceived: DeliveredContext {}
+extension IQRequest: DeliveredContext {}
+extension IQReply: DeliveredContext {}
 
 extension Account {
     fileprivate func deferAcknowledgement(_ delivery: Deferral?, in step: borrowing Step) throws
@@ -112,21 +80,23 @@ extension Account {
         return delivery.receipt
     }
 
-    /// Acknowledges a deferred stanza, in any order. `h` covers the stanzas before the first one that is still deferred
-    /// (XEP-0198 section 4). The handler of a deferred answer ends with this.
-    ///
-    /// - Parameter stanza: A deferred stanza; see ``MessageReceived/deferAcknowledgement(in:)``.
-    /// - Returns: False if it was acknowledged before, or its session is lost.
-    /// - Throws: ``AccountError`` `ownershipLost`, ``/Handlers/HandlerError`` when the store fails.
+    /// Acknowledges a deferred stanza in a step of its own.
     @discardableResult
-    public func acknowledge(_ stanza: DeferredStanza) async throws -> Bool {
+    package func acknowledge(_ stanza: DeferredStanza) async throws -> Bool {
         try await perform { step in try self.acknowledge(stanza, in: step) }
     }
 
-    /// Acknowledges a deferred stanza, inside a step.
+    /// Acknowledges a deferred stanza, in any order. `h` covers the stanzas before the first one that is still deferred
+    /// (XEP-0198 section 4). The handler of a deferred answer ends with this.
+    ///
+    /// ```swift
+    /// let stanza = try call.context.deferAcknowledgement(in: call.step)
+    /// // … later, in any process:
+    /// try await account.perform { try account.acknowledge(stanza, in: $0) }
+    /// ```
     ///
     /// - Parameters:
-    ///   - stanza: A deferred stanza; see ``MessageReceived/deferAcknowledgement(in:)``.
+    ///   - stanza: A deferred stanza; see ``DeferrableContext/deferAcknowledgement(in:)``.
     ///   - step: The step that it commits with.
     /// - Returns: False if it was acknowledged before, or its session is lost.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.

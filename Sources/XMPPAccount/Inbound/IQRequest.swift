@@ -2,7 +2,7 @@ public import Handlers
 import IQTracker
 public import XMPPCore
 
-/// The context of a standing handler that answers requests of others; see ``Account/answer(_:in:with:)-swift.method``.
+/// The context of a standing handler that answers requests of others; see ``Account/answer(_:in:with:in:)``.
 ///
 /// ```swift
 /// @Handler("version.asked")
@@ -78,11 +78,7 @@ extension Account {
     }
 }
 
-extension IQRequest: AccountContext {
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
-    }
-
+extension IQRequest: StoredContext, AccountContext {
     package func stored() throws -> [UInt8] { Serializer().bytes(iq.element) }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
@@ -101,21 +97,8 @@ extension Account {
     /// `service-unavailable`.
     ///
     /// ```swift
-    /// try await account.answer("query", in: "jabber:iq:version", with: Version.Asked().durable)
+    /// try await account.perform { try account.answer("query", in: "jabber:iq:version", with: Version.Asked().durable, in: $0) }
     /// ```
-    ///
-    /// - Parameters:
-    ///   - name: The payload's name.
-    ///   - namespace: The payload's namespace.
-    ///   - handler: Takes the place of the one that answered such requests before.
-    /// - Throws: ``AccountError`` `ownershipLost`, ``/Handlers/HandlerError`` when the store fails.
-    public func answer(
-        _ name: String, in namespace: String, with handler: Durable<IQRequest>
-    ) async throws {
-        try await perform { step in try self.answer(name, in: namespace, with: handler, in: step) }
-    }
-
-    /// Lets a stored handler answer requests, from inside a step.
     ///
     /// - Parameters:
     ///   - name: The payload's name.
@@ -128,5 +111,11 @@ extension Account {
     ) throws {
         try listeners.set(
             ListenerTable.requests, key: ListenerTable.key(name, namespace), to: handler, in: step)
+    }
+
+    package func answer(
+        _ name: String, in namespace: String, with handler: Durable<IQRequest>
+    ) async throws {
+        try await perform { step in try self.answer(name, in: namespace, with: handler, in: step) }
     }
 }

@@ -332,7 +332,7 @@ package struct InboundStep {
     /// - Returns: Why it cannot be served; nil when it is open.
     private func refusal(
         of iq: IQ, _ arrival: Arrival, in step: borrowing Step
-    ) throws -> StanzaError.Condition? {
+    ) throws -> OpenName<StanzaError>? {
         if let number = arrival.repeatedNumber,
             try account.inboundRequests.isOpen(iq, number: number, in: step)
         {

@@ -1,7 +1,7 @@
 public import Handlers
 public import XMPPCore
 
-/// The context of a standing handler that listens to presence; see ``Account/listenToPresence(as:_:)``.
+/// The context of a standing handler that listens to presence; see ``Account/listenToPresence(as:_:in:)``.
 ///
 /// ```swift
 /// @Handler("door.presence")
@@ -19,11 +19,7 @@ public struct PresenceReceived: Sendable {
     var delivery: Deferral?
 }
 
-extension PresenceReceived: AccountContext {
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
-    }
-
+extension PresenceReceived: StoredContext, AccountContext {
     package func stored() throws -> [UInt8] { Serializer().bytes(presence.element) }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
@@ -38,21 +34,11 @@ extension Account {
     /// already recorded the presence.
     ///
     /// ```swift
-    /// try await account.listenToPresence(as: "door", Door.Seen().durable)
+    /// try await account.perform { try account.listenToPresence(as: "door", Door.Seen().durable, in: $0) }
     /// ```
     ///
     /// - Parameters:
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
-    ///   - handler: Called once for each presence, inside the step that counts it.
-    /// - Throws: ``AccountError`` `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the store fails.
-    public func listenToPresence(as key: String, _ handler: Durable<PresenceReceived>) async throws {
-        try await perform { step in try self.listenToPresence(as: key, handler, in: step) }
-    }
-
-    /// Lets a stored handler receive every presence, from inside a step.
-    ///
-    /// - Parameters:
-    ///   - key: Names this listener; the same key replaces it.
     ///   - handler: Called once for each presence, inside the step that counts it.
     ///   - step: The step that it commits with.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
@@ -62,7 +48,7 @@ extension Account {
         try listeners.set(ListenerTable.presence, key: key, to: handler, in: step)
     }
 
-    /// Ends what ``listenToPresence(as:_:)`` began.
+    /// Ends what ``listenToPresence(as:_:in:)`` began.
     ///
     /// - Parameters:
     ///   - key: The listener's name.
@@ -72,5 +58,9 @@ extension Account {
     @discardableResult
     public func stopListeningToPresence(as key: String, in step: borrowing Step) throws -> Bool {
         try listeners.remove(ListenerTable.presence, key: key, in: step)
+    }
+
+    package func listenToPresence(as key: String, _ handler: Durable<PresenceReceived>) async throws {
+        try await perform { step in try self.listenToPresence(as: key, handler, in: step) }
     }
 }

@@ -65,9 +65,13 @@ extension AccountConfiguration {
 package protocol LoggedEvent: ModuleEvent, CustomStringConvertible {
     static var module: AccountLog.Module { get }
     var level: LogLevel { get }
+    /// What happened, in one sentence: the description of the event.
+    var sentence: String { get }
 }
 
 extension LoggedEvent {
+    public var description: String { sentence }
+
     /// Returns the reason of a failure: the server's error, or that it did not answer.
     package static func reason(_ error: StanzaError?) -> String {
         error.map { "\($0)" } ?? "it did not answer in time"

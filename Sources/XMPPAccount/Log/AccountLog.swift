@@ -8,8 +8,8 @@ import XMPPTransport
 /// ```swift
 /// let log = AccountLog(level: .info) { entry in print(entry) }
 /// configuration.log = log
-/// log.setLevel(.verbose, for: .connection)     // at any time, from any thread
-/// log.setTrace(true, for: .session)            // single elements and values, apart from the level
+/// log.setLevel(.verbose, for: "connection")     // at any time, from any thread
+/// log.setTrace(true, for: "session")            // single elements and values, apart from the level
 /// log.showsSentXML = true
 /// let store = try HandlerStore(path: "app.db", registry: .discovered(), schemas: Account.schemas, log: log.handlers)
 /// ```
@@ -17,57 +17,52 @@ import XMPPTransport
 /// The sink is a closure, so any logging library takes its place in one line. For swift-log:
 ///
 /// ```swift
-/// AccountLog { entry in logger.log(level: Logger.Level(rawValue: entry.level.name) ?? .debug, "\(entry)") }
+/// AccountLog { entry in logger.log(level: Logger.Level(rawValue: "\(entry.level)") ?? .debug, "\(entry)") }
 /// ```
+///
+/// | Module | About |
+/// |---|---|
+/// | `connection` | Finding and reaching a server, TLS |
+/// | `login` | Proving who the account is |
+/// | `session` | The session: started, resumed, suspended, lost |
+/// | `handlers` | Handlers that did not finish, stanzas that were not understood |
+/// | `store` | The database: opened, migrated, found to be a copy |
+/// | `roster` | Contacts, subscriptions and blocked addresses |
+/// | `rooms` | Rooms: asked, joined, left, checked |
+/// | `archive` | Archives: where the catch-up begins, how far it is, why it waits |
+/// | `messages` | Deliveries of messages, and carbon copies |
+/// | `disco` | Service discovery |
+/// | `push` | Registrations for notifications |
+/// | `pubsub` | Nodes: requests, events, preconditions that were not met |
+/// | `omemo` | Encryption: devices, bundles, sessions started and repaired, messages that cannot be read |
+/// | `upload` | Files on their way to a web server (product `Upload`) |
+/// | `xml` | The XML itself, which has its own two switches |
+///
+/// A program's own modules have names of their own.
 ///
 /// Passwords, tokens, what SASL exchanges and keys are masked before an entry is made: a sink never sees them. One log may
 /// serve several accounts.
 public final class AccountLog: Sendable {
-    /// The module of an entry. Open: later versions may add modules.
-    ///
-    /// ```swift
-    /// log.setLevel(.warning, for: .roster)
-    /// log.setTrace(true, for: .session)
-    /// ```
-    public struct Module: Hashable, Sendable, CustomStringConvertible {
-        /// The name in lower case.
-        public let description: String
+    /// The subject of an entry, by its name.
+    package struct Module: Hashable, Sendable {
+        package let name: String
+        package init(_ name: String) { self.name = name }
 
-        /// Names a module, of a program's own too.
-        ///
-        /// - Parameter description: The name in lower case.
-        public init(description: String) { self.description = description }
-
-        /// Finding and reaching a server, TLS.
-        public static let connection = Module(description: "connection")
-        /// Proving who the account is.
-        public static let login = Module(description: "login")
-        /// The session: started, resumed, suspended, lost.
-        public static let session = Module(description: "session")
-        /// Handlers that did not finish, stanzas that were not understood.
-        public static let handlers = Module(description: "handlers")
-        /// The database: opened, migrated, found to be a copy.
-        public static let store = Module(description: "store")
-        /// Contacts, subscriptions and blocked addresses.
-        public static let roster = Module(description: "roster")
-        /// Rooms: asked, joined, left, checked.
-        public static let rooms = Module(description: "rooms")
-        /// Archives: where the catch-up begins, how far it is, why it waits.
-        public static let archive = Module(description: "archive")
-        /// Deliveries of messages, and carbon copies.
-        public static let messages = Module(description: "messages")
-        /// Service discovery.
-        public static let disco = Module(description: "disco")
-        /// Registrations for notifications.
-        public static let push = Module(description: "push")
-        /// Nodes: requests, events, preconditions that were not met.
-        public static let pubsub = Module(description: "pubsub")
-        /// Encryption: devices, bundles, sessions started and repaired, messages that cannot be read.
-        public static let omemo = Module(description: "omemo")
-        /// Files on their way to a web server (product `Upload`).
-        public static let upload = Module(description: "upload")
-        /// The XML itself, which has its own two switches.
-        public static let xml = Module(description: "xml")
+        package static let connection = Module("connection")
+        package static let login = Module("login")
+        package static let session = Module("session")
+        package static let handlers = Module("handlers")
+        package static let store = Module("store")
+        package static let roster = Module("roster")
+        package static let rooms = Module("rooms")
+        package static let archive = Module("archive")
+        package static let messages = Module("messages")
+        package static let disco = Module("disco")
+        package static let push = Module("push")
+        package static let pubsub = Module("pubsub")
+        package static let omemo = Module("omemo")
+        package static let upload = Module("upload")
+        package static let xml = Module("xml")
     }
 
     /// One line.
@@ -79,40 +74,37 @@ public final class AccountLog: Sendable {
         /// Level of the entry.
         public let level: LogLevel
         /// Whether it follows single bytes, elements and values: shown by ``AccountLog/setTrace(_:for:)``, whatever the level.
-        public let isTrace: Bool
+        package let isTrace: Bool
         /// Subject of the entry.
-        public let module: Module
+        public let module: String
         /// Account of the entry; nil for entries of a store, which may serve several accounts.
         public let account: JID?
-        /// The message in one line, escaped by ``/XMPPCore/VisibleText``, whatever a peer sent.
+        /// The message in one line, escaped as by ``/XMPPCore/ForeignText/visible``, whatever a peer sent.
         public let message: String
 
         /// Level, module, account and message.
         public var description: String {
-            "\(isTrace ? "trace" : level.name) \(module)\(account.map { " \($0)" } ?? ""): \(message)"
+            "\(isTrace ? "trace" : "\(level)") \(module)\(account.map { " \($0)" } ?? ""): \(message)"
         }
     }
 
-    /// Takes an entry. It is called on the account's own threads, so it must not wait for the account.
-    public typealias Sink = @Sendable (Entry) -> Void
-
     private struct Settings {
         var level: LogLevel
-        var levels: [Module: LogLevel] = [:]
-        var traces: Set<Module> = []
+        var levels: [String: LogLevel] = [:]
+        var traces: Set<String> = []
         var showsSent = false
         var showsReceived = false
     }
 
     private let settings: Mutex<Settings>
-    private let sink: Sink
+    private let sink: @Sendable (Entry) -> Void
 
     /// Makes a log, which shows no XML yet.
     ///
     /// - Parameters:
     ///   - level: What matters less is left out.
-    ///   - sink: Takes the entries.
-    public init(level: LogLevel = .info, sink: @escaping Sink) {
+    ///   - sink: Takes the entries, on the account's own threads, so it must not wait for the account.
+    public init(level: LogLevel = .info, sink: @escaping @Sendable (Entry) -> Void) {
         settings = Mutex(Settings(level: level))
         self.sink = sink
     }
@@ -128,7 +120,7 @@ public final class AccountLog: Sendable {
     /// - Parameters:
     ///   - level: What matters less is left out; nil for ``level``.
     ///   - module: Whose entries.
-    public func setLevel(_ level: LogLevel?, for module: Module) {
+    public func setLevel(_ level: LogLevel?, for module: String) {
         settings.withLock { $0.levels[module] = level }
     }
 
@@ -137,7 +129,7 @@ public final class AccountLog: Sendable {
     /// - Parameters:
     ///   - isOn: Whether it does.
     ///   - module: Whose entries.
-    public func setTrace(_ isOn: Bool, for module: Module) {
+    public func setTrace(_ isOn: Bool, for module: String) {
         settings.withLock { settings in
             if isOn { settings.traces.insert(module) } else { settings.traces.remove(module) }
         }
@@ -176,10 +168,10 @@ public final class AccountLog: Sendable {
     // MARK: Writing
 
     func shows(_ level: LogLevel, _ module: Module) -> Bool {
-        settings.withLock { level >= $0.levels[module] ?? $0.level }
+        settings.withLock { level >= $0.levels[module.name] ?? $0.level }
     }
 
-    func traces(_ module: Module) -> Bool { settings.withLock { $0.traces.contains(module) } }
+    func traces(_ module: Module) -> Bool { settings.withLock { $0.traces.contains(module.name) } }
 
     /// Logs XML if it is switched on, regardless of the level.
     package func show(_ xml: String, sent isSent: Bool, _ account: JID) {
@@ -190,7 +182,7 @@ public final class AccountLog: Sendable {
         _ level: LogLevel, _ module: Module, _ account: JID?, _ message: String, isTrace: Bool = false
     ) {
         let line = VisibleText(message).description
-        sink(Entry(level: level, isTrace: isTrace, module: module, account: account, message: line))
+        sink(Entry(level: level, isTrace: isTrace, module: module.name, account: account, message: line))
     }
 }
 
@@ -212,7 +204,7 @@ extension Account {
     /// Writes to the log after the step has committed.
     ///
     /// ```swift
-    /// account.log(.info, .roster, "asks for the roster", after: step)
+    /// account.log(.info, "weather", "asks for the weather", after: step)
     /// ```
     ///
     /// - Parameters:
@@ -221,6 +213,12 @@ extension Account {
     ///   - message: One sentence; made only when it is wanted. What a peer wrote in it is made visible.
     ///   - step: The step that it was decided in.
     public func log(
+        _ level: LogLevel, _ module: String, _ message: @autoclosure () -> String, after step: borrowing Step
+    ) {
+        log(level, AccountLog.Module(module), message(), after: step)
+    }
+
+    package func log(
         _ level: LogLevel, _ module: AccountLog.Module, _ message: @autoclosure () -> String,
         after step: borrowing Step
     ) {
@@ -236,6 +234,12 @@ extension Account {
     ///   - message: What to show; made only when it is wanted.
     ///   - step: The step that it belongs to.
     public func trace(
+        _ module: String, _ message: @autoclosure () -> String, after step: borrowing Step
+    ) {
+        trace(AccountLog.Module(module), message(), after: step)
+    }
+
+    package func trace(
         _ module: AccountLog.Module, _ message: @autoclosure () -> String, after step: borrowing Step
     ) {
         guard let log = configuration.log, log.traces(module) else { return }

@@ -38,6 +38,19 @@ public protocol AccountModule: Sendable {
     func register(in hooks: inout ModuleHooks)
 }
 
+/// A module of this library: programs make it and name its type, and only the account installs it.
+package protocol LibraryModule: AccountModule {
+    /// ``AccountModule/name``.
+    static var moduleName: String { get }
+    /// As ``AccountModule/register(in:)``.
+    func install(in hooks: inout ModuleHooks)
+}
+
+extension LibraryModule {
+    public static var name: String { moduleName }
+    public func register(in hooks: inout ModuleHooks) { install(in: &hooks) }
+}
+
 /// The scope that has ended or starts.
 ///
 /// ```swift
@@ -91,11 +104,11 @@ public enum ModuleAnswer: Sendable {
 /// ```
 public struct NeededMarks: Hashable, Sendable {
     /// Whether every mark is needed for now.
-    public var areAllNeeded: Bool
+    package var areAllNeeded: Bool
     /// The marks of every sender from this time on; nil for none.
-    public var since: Timestamp?
+    package var since: Timestamp?
     /// The marks of single senders by bare address, each from a time on.
-    public var senders: [JID: Timestamp]
+    package var senders: [JID: Timestamp]
 
     /// Makes a value; by default no mark is needed.
     ///

@@ -17,7 +17,7 @@ public enum FilteredStanza: Sendable {
     case stopped(String)
 }
 
-extension AccountError.Code {
+extension ErrorCode<AccountError> {
     /// A filter of a module stopped what was to be sent; the message says which and why.
     public static var stoppedByFilter: Self { Self(rawValue: "stopped-by-filter") }
 }

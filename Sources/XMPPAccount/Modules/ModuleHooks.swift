@@ -127,7 +127,7 @@ public struct ModuleHooks: Sendable {
     // MARK: Deferred messages
 
     /// Handles a deferred message: if the session is lost first, the message must arrive again from its archive or room.
-    /// See ``MessageReceived/deferAcknowledgement(in:)``.
+    /// See ``DeferrableContext/deferAcknowledgement(in:)``.
     public var messageDeferred:
         (@Sendable (_ message: MessageReceived, _ step: borrowing Step) throws -> Void)?
 

@@ -10,8 +10,8 @@ extension Account {
     /// same, and wakes nobody. Canceling the task cancels the request.
     ///
     /// ```swift
-    /// try await account.request(.roster.set(juliet, name: "Juliet"))
-    /// let items = try await account.request(.disco.items(of: server))
+    /// try await account.request(.setContact(juliet, name: "Juliet"))
+    /// let items = try await account.request(.discoItems(of: server))
     /// ```
     ///
     /// - Parameters:

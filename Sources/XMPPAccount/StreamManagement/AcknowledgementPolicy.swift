@@ -29,7 +29,7 @@ public struct AcknowledgementPolicy: Hashable, Sendable {
     ///   - acknowledgesAfter: The server is told this long after the first handled stanza; 0 turns
     ///     it off.
     ///   - responseDelay: How long the answer to the server's question is held back, 0 or more.
-    public init(
+    package init(
         requestsAfterStanzas: Int = 1, requestsAfter: Duration = .zero, acknowledgesAfterStanzas: Int = 0,
         acknowledgesAfter: Duration = .zero, responseDelay: Duration = .zero
     ) {

@@ -76,7 +76,7 @@ public struct MessageTombstone: Hashable, Sendable {
     }
 
     /// The tombstone as XML.
-    public var element: Element {
+    package var element: Element {
         Element(
             "retracted", namespace: Namespaces.retraction,
             attributes: ["stamp": time?.description, "id": retractionID])

@@ -21,8 +21,8 @@ public import XMPPCore
 /// ```
 ///
 /// Source: XEP-0313, XEP-0059.
-public struct ArchiveModule: AccountModule {
-    public static let name = "archive"
+public struct ArchiveModule: LibraryModule, AccountModule {
+    package static let moduleName = "archive"
 
     /// The number of messages in a request, 1 to 250; servers may send fewer.
     package let pageSize: Int
@@ -43,7 +43,7 @@ public struct ArchiveModule: AccountModule {
         self.concurrency = max(1, concurrency)
     }
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         hooks.schema = ArchiveTable.schema
         hooks.reset = reset
         hooks.start = start

@@ -1,5 +1,5 @@
 package import Handlers
-public import XMPPAccount
+package import XMPPAccount
 import XMPPCore
 
 extension ArchiveProgress: LoggedEvent {
@@ -14,7 +14,7 @@ extension ArchiveProgress: LoggedEvent {
     }
 
     /// The progress in one sentence.
-    public var description: String {
+    package var sentence: String {
         let count = total.map { "\(received) of about \($0)" } ?? "\(received)"
         return switch state {
         case .complete: "caught up with the archive of \(archive): \(count) messages"

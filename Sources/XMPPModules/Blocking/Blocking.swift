@@ -8,7 +8,7 @@ public import XMPPCore
 /// whole domain. Nothing that they send arrives, and to them the account seems offline.
 ///
 /// ```swift
-/// try await account.request(.blocking.block([iago]))
+/// try await account.request(.block([iago]))
 /// ```
 public struct Blocking: Sendable {
     /// Account that sends the requests.
@@ -46,23 +46,20 @@ public struct Blocking: Sendable {
     }
 }
 
-/// Changes of the block list, found as ``XMPPAccount/AccountOperation/blocking``.
-///
-/// They need ``BlockingModule``. What is stored changes when the server pushes it. After a lost session the next one tells
-/// what was done.
-///
-/// ```swift
-/// try await account.request(.blocking.block([tybalt]))
-/// try account.send(.blocking.unblockAll, then: Peace.made(), in: step)
-/// ```
-public struct BlockingOperations: Sendable {
+// Changes of the block list. They need ``BlockingModule``. What is stored changes when the server pushes it. After a lost
+// session the next one tells what was done.
+extension AccountOperation where Context == IQReply, Value == Void {
     /// Blocks addresses.
+    ///
+    /// ```swift
+    /// try await account.request(.block([tybalt]))
+    /// ```
     ///
     /// - Parameter jids: One at least; without one it cannot be sent (``/XMPPAccount/AccountError`` `invalidStanza`).
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0191 section 3.3.
-    public func block(_ jids: [JID]) -> AccountOperation<IQReply, Void> { change("block", jids) }
+    public static func block(_ jids: [JID]) -> AccountOperation { change("block", jids) }
 
     /// Unblocks addresses.
     ///
@@ -70,15 +67,15 @@ public struct BlockingOperations: Sendable {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0191 section 3.4.
-    public func unblock(_ jids: [JID]) -> AccountOperation<IQReply, Void> { change("unblock", jids) }
+    public static func unblock(_ jids: [JID]) -> AccountOperation { change("unblock", jids) }
 
     /// Unblocks everybody.
     ///
     /// Source: XEP-0191 section 3.5.
-    public var unblockAll: AccountOperation<IQReply, Void> { change("unblock", nil) }
+    public static var unblockAll: AccountOperation { change("unblock", nil) }
 
     /// - Parameter jids: Nil for everybody.
-    private func change(_ name: String, _ jids: [JID]?) -> AccountOperation<IQReply, Void> {
+    private static func change(_ name: String, _ jids: [JID]?) -> AccountOperation {
         AccountOperation { account in
             _ = try account.module(BlockingModule.self)
             // An empty list would unblock everybody.
@@ -94,11 +91,6 @@ public struct BlockingOperations: Sendable {
         } value: { _ in
         }
     }
-}
-
-extension AccountOperation {
-    /// Changes of the block list.
-    public static var blocking: BlockingOperations { BlockingOperations() }
 }
 
 extension Account {

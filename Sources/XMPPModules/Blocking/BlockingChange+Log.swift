@@ -1,5 +1,5 @@
 package import Handlers
-public import XMPPAccount
+package import XMPPAccount
 import XMPPCore
 
 extension BlockingChange: LoggedEvent {
@@ -13,7 +13,7 @@ extension BlockingChange: LoggedEvent {
     }
 
     /// The change in one sentence.
-    public var description: String {
+    package var sentence: String {
         switch self {
         case .loaded: "the blocked addresses are those of the server"
         case .unsupported: "the server has no blocking"

@@ -15,15 +15,15 @@ public import XMPPCore
 /// ```swift
 /// configuration.modules = [BlockingModule()]
 /// ```
-public struct BlockingModule: AccountModule {
-    public static let name = "blocking"
+public struct BlockingModule: LibraryModule, AccountModule {
+    package static let moduleName = "blocking"
     static let schema = Schema(
         module: "xmpp-blocking", migrations: [BlockingTable.script], handlers: [BlocklistFetched.self])
 
     /// Makes the module, which has no options.
     public init() {}
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         hooks.schema = Self.schema
         hooks.start = start
         hooks.answer = answer
@@ -115,7 +115,7 @@ struct BlocklistFetched: Handler {
     }
 
     /// The errors of a server that does not support blocking.
-    private static let unsupported: Set<StanzaError.Condition> = [
+    private static let unsupported: Set<OpenName<StanzaError>> = [
         .itemNotFound, .serviceUnavailable, .featureNotImplemented,
     ]
 

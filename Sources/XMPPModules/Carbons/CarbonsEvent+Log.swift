@@ -1,5 +1,5 @@
 package import Handlers
-public import XMPPAccount
+package import XMPPAccount
 import XMPPCore
 
 extension CarbonsEvent: LoggedEvent {
@@ -8,7 +8,7 @@ extension CarbonsEvent: LoggedEvent {
     package var level: LogLevel { if case .refused = self { .warning } else { .info } }
 
     /// The server's answer in one sentence.
-    public var description: String {
+    package var sentence: String {
         switch self {
         case .enabled: "copies of messages come from now on"
         case .refused(let error): "the server sends no copies of messages: \(Self.reason(error))"

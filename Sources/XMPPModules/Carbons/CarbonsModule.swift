@@ -12,15 +12,15 @@ public import XMPPCore
 /// ```
 ///
 /// Source: XEP-0280.
-public struct CarbonsModule: AccountModule {
-    public static let name = "carbons"
+public struct CarbonsModule: LibraryModule, AccountModule {
+    package static let moduleName = "carbons"
     static let schema = Schema(
         module: "xmpp-carbons", migrations: [], handlers: [CarbonsAnswered.self])
 
     /// Makes the module, which has no options.
     public init() {}
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         hooks.startsBeforePresence = true
         hooks.schema = Self.schema
         hooks.start = start

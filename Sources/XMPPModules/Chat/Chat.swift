@@ -16,7 +16,7 @@ public struct Chat: Sendable {
     private var table: DeliveryTable { DeliveryTable(account: account.id) }
 
     /// The default time limit of a delivery.
-    public static let patience = Duration.seconds(7 * 86400)
+    package static let patience = Duration.seconds(7 * 86_400)
 
     // MARK: Sending
 
@@ -36,7 +36,7 @@ public struct Chat: Sendable {
     ///   with an id that is being watched, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func send(
-        _ message: Message, within patience: Duration = Self.patience, attempts: Int = 1,
+        _ message: Message, within patience: Duration = .seconds(7 * 86_400), attempts: Int = 1,
         then: Durable<DeliveryEnded>? = nil, in step: borrowing Step
     ) throws -> String {
         let _: ChatModule = try account.module()

@@ -18,7 +18,7 @@ public import XMPPCore
 /// ```
 ///
 /// Source: XEP-0184, XEP-0085, XEP-0359.
-public struct ChatModule: AccountModule {
+public struct ChatModule: LibraryModule, AccountModule {
     /// The senders who get receipts. A receipt shows that this account is online (XEP-0184 section 8).
     ///
     /// ```swift
@@ -33,7 +33,7 @@ public struct ChatModule: AccountModule {
         case nobody
     }
 
-    public static let name = "chat"
+    package static let moduleName = "chat"
 
     /// The senders who get receipts.
     package let receipts: Receipts
@@ -43,7 +43,7 @@ public struct ChatModule: AccountModule {
     /// - Parameter receipts: Whose wish for a receipt is granted.
     public init(receipts: Receipts = .contacts) { self.receipts = receipts }
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         hooks.schema = DeliveryTable.schema
         hooks.features = [Namespaces.receipts, Namespaces.chatStates]
         hooks.receiveMessage = receive(_:in:)
@@ -90,7 +90,7 @@ public struct Delivery: ModuleEvent, Hashable {
     /// The reason why a message did not arrive.
     public enum Failure: Hashable, Sendable {
         /// The server or the recipient sent it back.
-        case refused(StanzaError.Condition)
+        case refused(OpenName<StanzaError>)
         /// There was no confirmation in time. The message may have arrived.
         case timedOut
         /// The account was logged out before the server had it.
@@ -132,7 +132,7 @@ public struct DeliveryEnded: Sendable {
     public let delivery: Delivery
 }
 
-extension DeliveryEnded: AccountContext {
+extension DeliveryEnded: StoredContext, AccountContext {
     private struct Stored: Codable {
         var id: String
         var peer: JID
@@ -141,10 +141,6 @@ extension DeliveryEnded: AccountContext {
         var deliveredAt: Timestamp?
         var attempts: Int
         var failure: String?
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
     }
 
     package func stored() throws -> [UInt8] {

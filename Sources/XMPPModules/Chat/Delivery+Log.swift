@@ -1,5 +1,5 @@
 package import Handlers
-public import XMPPAccount
+package import XMPPAccount
 import XMPPCore
 
 extension Delivery: LoggedEvent {
@@ -8,7 +8,7 @@ extension Delivery: LoggedEvent {
     package var level: LogLevel { failure == nil ? .verbose : .warning }
 
     /// What is known of the delivery, in one sentence.
-    public var description: String {
+    package var sentence: String {
         if let failure { return "the message \(id) did not arrive: \(failure)" }
         if deliveredAt != nil { return "the message \(id) arrived" }
         return acknowledgedAt == nil

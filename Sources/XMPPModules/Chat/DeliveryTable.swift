@@ -127,7 +127,7 @@ struct DeliveryTable {
         switch text {
         case "timed-out": .timedOut
         case "logged-out": .loggedOut
-        default: .refused(StanzaError.Condition(rawValue: ForeignText(text)))
+        default: .refused(OpenName<StanzaError>(rawValue: ForeignText(text)))
         }
     }
 }

@@ -5,7 +5,7 @@ import XMPPTransport
 /// The identities and features of an entity.
 ///
 /// ```swift
-/// let info = try await account.request(.disco.info(of: server))
+/// let info = try await account.request(.discoInfo(of: server))
 /// if info.features.contains(Namespaces.mam) { print("it has an archive") }
 /// ```
 ///
@@ -105,7 +105,7 @@ public struct DiscoInfo: Hashable, Sendable {
     /// Nil for what no honest entity sends, and what two different answers could share it by: identities or forms that
     /// are there twice, and texts with the separator in them (section 5.4, items 3.3 to 3.5), and what could be the same
     /// text cut elsewhere: features told as an identity, or as the type and the fields of a form.
-    public var verification: ForeignText? {
+    package var verification: ForeignText? {
         let names = identities.map { identity in
             [identity.category, identity.type, identity.language ?? "", identity.name ?? ""]
                 .map(\.string).joined(separator: "/").foreignText
@@ -151,7 +151,7 @@ public struct DiscoInfo: Hashable, Sendable {
 /// An item of an entity.
 ///
 /// ```swift
-/// for item in try await account.request(.disco.items(of: server)) { print(item.jid, item.name ?? "") }
+/// for item in try await account.request(.discoItems(of: server)) { print(item.jid, item.name ?? "") }
 /// ```
 public struct DiscoItem: Hashable, Sendable {
     /// The address of the item.

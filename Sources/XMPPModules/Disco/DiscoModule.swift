@@ -11,8 +11,8 @@ public import XMPPCore
 /// ```
 ///
 /// Source: XEP-0030, XEP-0115, XEP-0092.
-public struct DiscoModule: AccountModule {
-    public static let name = "disco"
+public struct DiscoModule: LibraryModule, AccountModule {
+    package static let moduleName = "disco"
 
     /// The identity of this account's client.
     package let identity: DiscoInfo.Identity
@@ -44,7 +44,7 @@ public struct DiscoModule: AccountModule {
         self.node = node
     }
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         hooks.startsBeforePresence = true
         hooks.schema = CapabilityTable.schema
         hooks.features = features
@@ -140,21 +140,11 @@ public struct DiscoModule: AccountModule {
 }
 
 extension Account {
-    /// Service discovery; see ``DiscoModule``.
-    public var disco: Disco { Disco(account: self) }
-}
-
-/// Service discovery of one account.
-///
-/// A value that refers to its account; make one whenever it is needed, through `Account.disco`.
-///
-/// ```swift
-/// let info = try account.store.read { try account.disco.knownInfo(of: juliet, in: $0) }
-/// ```
-public struct Disco: Sendable {
-    let account: Account
-
     /// Returns the information that an entity's presence refers to; nil while it is not known.
+    ///
+    /// ```swift
+    /// let info = try account.store.read { try account.knownInfo(of: juliet, in: $0) }
+    /// ```
     ///
     /// - Parameters:
     ///   - jid: A full address from which presence came.
@@ -162,16 +152,11 @@ public struct Disco: Sendable {
     /// - Returns: What it says of itself, checked against its digest (XEP-0115 section 5.4).
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func knownInfo(of jid: JID, in source: borrowing some Readable) throws -> DiscoInfo? {
-        try CapabilityTable(account: account.id).info(of: jid, in: source)
+        try CapabilityTable(account: id).info(of: jid, in: source)
     }
 }
 
-/// Questions about what entities are, found as ``XMPPAccount/AccountOperation/disco``.
-///
-/// ```swift
-/// let items = try await account.request(.disco.items(of: JID("capulet.example")))
-/// ```
-public struct DiscoOperations: Sendable {
+extension AccountOperation where Context == IQReply, Value == DiscoInfo {
     /// Requests the identities and features of an entity.
     ///
     /// - Parameters:
@@ -180,14 +165,15 @@ public struct DiscoOperations: Sendable {
     /// - Returns: The operation; an answer of another kind is ``/XMPPAccount/AccountError`` `protocolViolation`.
     ///
     /// Source: XEP-0030 section 3.1.
-    public func info(of jid: JID?, node: (any TextConvertible)? = nil) -> AccountOperation<IQReply, DiscoInfo>
-    {
+    public static func discoInfo(of jid: JID?, node: (any TextConvertible)? = nil) -> AccountOperation {
         ask(jid, Namespaces.discoInfo, node) { payload in
             guard let info = payload.flatMap({ DiscoInfo($0) }) else { throw Self.noAnswer(jid) }
             return info
         }
     }
+}
 
+extension AccountOperation where Context == IQReply, Value == [DiscoItem] {
     /// Requests the items of an entity, in its order. An item without a readable address is left out.
     ///
     /// - Parameters:
@@ -196,9 +182,11 @@ public struct DiscoOperations: Sendable {
     /// - Returns: The operation; an answer of another kind is ``/XMPPAccount/AccountError`` `protocolViolation`.
     ///
     /// Source: XEP-0030 section 4.1.
-    public func items(of jid: JID?, node: (any TextConvertible)? = nil)
-        -> AccountOperation<IQReply, [DiscoItem]>
-    {
+    ///
+    /// ```swift
+    /// let items = try await account.request(.discoItems(of: JID("capulet.example")))
+    /// ```
+    public static func discoItems(of jid: JID?, node: (any TextConvertible)? = nil) -> AccountOperation {
         ask(jid, Namespaces.discoItems, node) { payload in
             guard let payload, payload.has(name: "query", namespace: Namespaces.discoItems) else {
                 throw Self.noAnswer(jid)
@@ -209,26 +197,23 @@ public struct DiscoOperations: Sendable {
             }
         }
     }
+}
 
-    private func ask<Value>(
+extension AccountOperation where Context == IQReply {
+    fileprivate static func ask(
         _ jid: JID?, _ namespace: String, _ node: (any TextConvertible)?,
         value: @escaping @Sendable (Element?) throws -> Value
-    ) -> AccountOperation<IQReply, Value> {
+    ) -> AccountOperation {
         let query = Element("query", namespace: namespace, attributes: ["node": node])
         return AccountOperation(
             { _ in IQ(type: .get, to: jid, id: StanzaID.random(), payload: query) }, value: value)
     }
 
-    private static func noAnswer(_ jid: JID?) -> AccountError {
+    fileprivate static func noAnswer(_ jid: JID?) -> AccountError {
         AccountError(
             .protocolViolation,
             "\(jid?.description ?? "the account") answered something else than was asked for")
     }
-}
-
-extension AccountOperation {
-    /// Questions about what entities are.
-    public static var disco: DiscoOperations { DiscoOperations() }
 }
 
 /// Takes over what an entity says of itself, if it is what its presence promised.

@@ -1,5 +1,5 @@
 package import Handlers
-public import XMPPAccount
+package import XMPPAccount
 import XMPPCore
 
 extension PushChange: LoggedEvent {
@@ -8,7 +8,7 @@ extension PushChange: LoggedEvent {
     package var level: LogLevel { if case .enabled = self { .info } else { .warning } }
 
     /// The change in one sentence.
-    public var description: String {
+    package var sentence: String {
         switch self {
         case .enabled(let registration): "the server notifies \(registration.service)"
         case .notEnabled(let registration, let error):

@@ -32,15 +32,11 @@ public struct PushAnswer: Sendable {
     public let outcome: Outcome
 }
 
-extension PushAnswer: AccountContext {
+extension PushAnswer: StoredContext, AccountContext {
     private struct Stored: Codable {
         var service: JID
         var node: String?
         var outcome: Outcome
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
     }
 
     package func stored() throws -> [UInt8] {

@@ -16,15 +16,15 @@ import XMPPCore
 /// ```swift
 /// configuration.modules = [PushModule()]
 /// ```
-public struct PushModule: AccountModule {
-    public static let name = "push"
+public struct PushModule: LibraryModule, AccountModule {
+    package static let moduleName = "push"
     static let schema = Schema(
         module: "xmpp-push", migrations: [PushTable.script], handlers: [PushEnabled.self, PushDisabled.self])
 
     /// Makes the module, which has no options.
     public init() {}
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         hooks.schema = Self.schema
         hooks.reset = reset
         hooks.start = start

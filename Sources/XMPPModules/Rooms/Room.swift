@@ -226,11 +226,11 @@ public struct RoomInvitation: Hashable, Sendable {
     /// The password that the room requires.
     public let password: ForeignText?
     /// The thread of the one-to-one conversation that continues in the room.
-    public let thread: ForeignText?
+    package let thread: ForeignText?
     /// Whether it came from the one who invites and not through the room.
     public let isDirect: Bool
     /// When it came, or was sent if it was held up on the way.
-    public let receivedAt: Timestamp
+    package let receivedAt: Timestamp
 }
 
 extension RoomHistory {

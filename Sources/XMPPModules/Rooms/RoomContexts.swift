@@ -56,17 +56,13 @@ public struct RoomJoined: Sendable {
     }
 }
 
-extension RoomJoined: AccountContext {
+extension RoomJoined: StoredContext, AccountContext {
     private struct Stored: Codable {
         var room: JID
         var nick: String
         var outcome: String
         var error: String?
         var isNew: Bool
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
     }
 
     package func stored() throws -> [UInt8] {

@@ -1,8 +1,8 @@
 package import Handlers
-public import XMPPAccount
+package import XMPPAccount
 import XMPPCore
 
-extension RoomEvent: LoggedEvent, CustomStringConvertible {
+extension RoomEvent: LoggedEvent {
     package static let module = AccountLog.Module.rooms
 
     package var level: LogLevel {
@@ -14,11 +14,11 @@ extension RoomEvent: LoggedEvent, CustomStringConvertible {
     }
 
     /// The room and the change in one sentence.
-    public var description: String { "\(room): \(change.sentence)" }
+    package var sentence: String { "\(room): \(change.words)" }
 }
 
 extension RoomEvent.Change {
-    fileprivate var sentence: String {
+    fileprivate var words: String {
         switch self {
         case .joined(let nick, let isNew): "joined as \(nick)\(isNew ? ", a new room" : "")"
         case .refused(let error): "the room lets the account not in: \(error)"

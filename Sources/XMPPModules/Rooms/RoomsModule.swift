@@ -18,8 +18,8 @@ public import XMPPCore
 /// …
 /// let end = try await account.rooms.join(try JID("council@conference.capulet.example"), as: "Juliet")
 /// ```
-public struct RoomsModule: AccountModule {
-    public static let name = "rooms"
+public struct RoomsModule: LibraryModule, AccountModule {
+    package static let moduleName = "rooms"
 
     /// The timeout of joining a room, in connected time.
     package var joinTimeout: Duration
@@ -43,7 +43,7 @@ public struct RoomsModule: AccountModule {
         self.retryDelay = max(.seconds(1), retryDelay)
     }
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         hooks.schema = RoomTable.schema
         hooks.features = [Namespaces.muc, Namespaces.conference]
         hooks.reset = reset
@@ -129,7 +129,7 @@ extension Account {
     }
 }
 
-extension AccountError.Code {
+extension ErrorCode<AccountError> {
     /// The account neither is in that room nor wants to be.
     public static var notInRoom: Self { Self(rawValue: "not-in-room") }
 }

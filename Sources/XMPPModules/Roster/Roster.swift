@@ -8,7 +8,7 @@ public import XMPPCore
 /// ``RosterModule`` in the account's configuration.
 ///
 /// ```swift
-/// try await account.request(.roster.set(juliet, name: "Juliet", groups: ["Verona"]))
+/// try await account.request(.setContact(juliet, name: "Juliet", groups: ["Verona"]))
 /// try await account.perform { try account.roster.subscribe(to: juliet, then: Contacts.decided(), in: $0) }
 /// let contacts = try account.store.read { try account.roster.items(in: $0) }
 /// ```
@@ -81,17 +81,14 @@ public struct Roster: Sendable {
     }
 }
 
-/// Changes of the roster, found as ``XMPPAccount/AccountOperation/roster``.
-///
-/// They need ``RosterModule``. What is stored changes when the server pushes it, see ``RosterChange/changed(_:)``. After a
-/// lost session the next one tells what was done.
-///
-/// ```swift
-/// try await account.request(.roster.set(juliet, name: "Juliet", groups: ["Verona"]))
-/// try account.send(.roster.remove(tybalt), then: Contacts.removed(), in: step)
-/// ```
-public struct RosterOperations: Sendable {
+// Changes of the roster. They need ``RosterModule``. What is stored changes when the server pushes it, see
+// ``RosterChange/changed(_:)``. After a lost session the next one tells what was done.
+extension AccountOperation where Context == IQReply, Value == Void {
     /// Adds a contact, or replaces its name and groups.
+    ///
+    /// ```swift
+    /// try await account.request(.setContact(juliet, name: "Juliet", groups: ["Verona"]))
+    /// ```
     ///
     /// - Parameters:
     ///   - jid: The contact's address.
@@ -100,9 +97,9 @@ public struct RosterOperations: Sendable {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: RFC 6121 sections 2.3 and 2.4.
-    public func set(_ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible] = [])
-        -> AccountOperation<IQReply, Void>
-    {
+    public static func setContact(
+        _ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible] = []
+    ) -> AccountOperation {
         change(RosterWire.set(jid, name: name, groups: groups))
     }
 
@@ -112,20 +109,15 @@ public struct RosterOperations: Sendable {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: RFC 6121 section 2.5.
-    public func remove(_ jid: JID) -> AccountOperation<IQReply, Void> { change(RosterWire.remove(jid)) }
+    public static func removeContact(_ jid: JID) -> AccountOperation { change(RosterWire.remove(jid)) }
 
-    private func change(_ query: Element) -> AccountOperation<IQReply, Void> {
+    private static func change(_ query: Element) -> AccountOperation {
         AccountOperation { account in
             _ = try account.module(RosterModule.self)
             return IQ(type: .set, id: StanzaID.random(), payload: query)
         } value: { _ in
         }
     }
-}
-
-extension AccountOperation {
-    /// Changes of the roster.
-    public static var roster: RosterOperations { RosterOperations() }
 }
 
 extension Account {

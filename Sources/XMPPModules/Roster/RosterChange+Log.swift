@@ -1,5 +1,5 @@
 package import Handlers
-public import XMPPAccount
+package import XMPPAccount
 import XMPPCore
 
 extension RosterChange: LoggedEvent {
@@ -14,7 +14,7 @@ extension RosterChange: LoggedEvent {
     }
 
     /// The change in one sentence.
-    public var description: String {
+    package var sentence: String {
         switch self {
         case .loaded: "the roster is that of the server"
         case .notLoaded(let error): "the server did not tell the roster: \(Self.reason(error))"

@@ -49,5 +49,5 @@ public struct SubscriptionRequest: Hashable, Sendable {
     /// The name that they give themselves (XEP-0172). It comes from a stranger.
     public let nick: ForeignText?
     /// When it was received first.
-    public let receivedAt: Timestamp
+    package let receivedAt: Timestamp
 }

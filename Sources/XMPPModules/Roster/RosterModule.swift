@@ -18,8 +18,8 @@ import XMPPCore
 /// ```swift
 /// configuration.modules = [RosterModule()]
 /// ```
-public struct RosterModule: AccountModule {
-    public static let name = "roster"
+public struct RosterModule: LibraryModule, AccountModule {
+    package static let moduleName = "roster"
     static let schema = Schema(
         module: "xmpp-roster",
         migrations: [
@@ -37,7 +37,7 @@ public struct RosterModule: AccountModule {
     ///   the user being asked; ``RosterChange/approved(_:)`` tells of it.
     package init(approvesKnownContacts: Bool = false) { self.approvesKnownContacts = approvesKnownContacts }
 
-    public func register(in hooks: inout ModuleHooks) {
+    package func install(in hooks: inout ModuleHooks) {
         // So that the server's pushes and the contacts' presence find the roster in place (RFC 6121 section 2.2).
         hooks.startsBeforePresence = true
         hooks.schema = Self.schema

@@ -37,15 +37,11 @@ public struct SubscriptionDecision: Sendable {
     public let outcome: Outcome
 }
 
-extension SubscriptionDecision: AccountContext {
+extension SubscriptionDecision: StoredContext, AccountContext {
     private struct Stored: Codable {
         var jid: JID
         var isApproved: Bool
         var error: String?
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
     }
 
     package func stored() throws -> [UInt8] {

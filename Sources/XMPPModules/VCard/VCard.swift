@@ -31,7 +31,7 @@ public struct VCard: Hashable, Sendable {
     /// The picture, if there is one inside the card and it is none too large.
     public let photo: Photo?
     /// Whether there was a picture that was not taken: it is too large or not readable, or only an address of it is given.
-    public let hasRefusedPhoto: Bool
+    package let hasRefusedPhoto: Bool
 
     /// The largest picture that is taken, in bytes.
     package static let maximumPhoto = 512 * 1024

@@ -74,14 +74,10 @@ public struct VCardFetch: Sendable {
     }
 }
 
-extension VCardFetch: AccountContext {
+extension VCardFetch: StoredContext, AccountContext {
     private struct Stored: Codable {
         var jid: JID?
         var reply: String
-    }
-
-    public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
     }
 
     package func stored() throws -> [UInt8] {

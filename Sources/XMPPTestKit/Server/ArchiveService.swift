@@ -100,7 +100,7 @@ package final class ArchiveService: Sendable {
     /// Returns the messages that a query asks for and its result, or an error; nothing for what is no request.
     package func replies(to stanza: Element) -> [Element] {
         guard let request = try? IQ(element: stanza), request.type.isRequest else { return [] }
-        func refusal(_ condition: StanzaError.Condition) -> [Element] {
+        func refusal(_ condition: OpenName<StanzaError>) -> [Element] {
             request.errorReply(StanzaError(condition)).map { [$0.element] } ?? []
         }
         guard let query = request.payload, query.has(name: "query", namespace: Namespaces.mam) else {

@@ -42,7 +42,7 @@ extension ScriptedServer {
     }
 
     /// Gets every stanza for a bot, on the server's thread: it must not block.
-    public typealias BotHandler = @Sendable (_ stanza: Element, _ bot: Bot) -> Void
+    package typealias BotHandler = @Sendable (_ stanza: Element, _ bot: Bot) -> Void
 
     /// Adds a bot, or gives an existing one another handler. The account needs no password for it.
     ///
@@ -61,7 +61,9 @@ extension ScriptedServer {
     ///   - handler: Gets what is sent to the bot.
     /// - Returns: The bot, to send from it.
     @discardableResult
-    public func addBot(jid: JID, handler: @escaping BotHandler = { _, _ in }) -> Bot {
+    public func addBot(
+        jid: JID, handler: @escaping @Sendable (_ stanza: Element, _ bot: Bot) -> Void = { _, _ in }
+    ) -> Bot {
         core.perform { loop in
             loop.lasting.bots[jid] = handler
             loop.lasting.domain.addBot(jid)
@@ -79,11 +81,12 @@ extension ScriptedServer {
     ///   - jid: A bare address; it need not be in the server's domain.
     ///   - namespaces: Which requests it answers, by their payload, such as of an account that the server serves
     ///     otherwise; nil for every stanza to that address.
-    ///   - handler: Gets what is sent there; see ``BotHandler``.
+    ///   - handler: Gets what is sent there.
     /// - Returns: The service, to send from it.
     @discardableResult
     public func addService(
-        at jid: JID, for namespaces: Set<String>? = nil, handler: @escaping BotHandler
+        at jid: JID, for namespaces: Set<String>? = nil,
+        handler: @escaping @Sendable (_ stanza: Element, _ bot: Bot) -> Void
     ) -> Bot {
         core.perform { loop in
             loop.lasting.bots[jid.bare] = handler

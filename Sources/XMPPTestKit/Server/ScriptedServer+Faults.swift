@@ -3,48 +3,30 @@ public import XMPPCore
 extension ScriptedServer {
     // MARK: Connections
 
-    /// Breaks connections now.
+    /// Breaks connections: now, or as soon as so many more bytes of the stream were sent or received on each.
     ///
     /// - Parameters:
     ///   - target: Whose.
-    ///   - ending: How they break.
-    public func dropConnections(of target: ServerTarget = .everyone, _ ending: ConnectionEnding = .reset) {
-        core.perform { loop in
-            for connection in loop.connections(of: target) { loop.lose(connection, ending) }
-        }
-    }
-
-    /// Breaks connections as soon as this many more bytes of the stream were sent on each.
-    ///
-    /// - Parameters:
-    ///   - target: Whose.
-    ///   - count: Bytes of XML, not of TLS; 0 or more. What is sent ends exactly there, in the midst of an element if
-    ///     need be.
-    ///   - ending: With `.finish` all of these bytes arrive; with `.reset` some may be lost.
+    ///   - sent: Bytes of XML, not of TLS; 0 or more. What is sent ends exactly there, in the midst of an element if need be.
+    ///     With the ending `.finish` all of these bytes arrive; with `.reset` some may be lost.
+    ///   - received: Bytes of XML, 0 or more. What was complete in these bytes is handled and counted, but answers to the
+    ///     last of them are not sent any more.
+    ///   - ending: How they break; nil for `.finish` after sent bytes, and `.reset` otherwise.
     public func dropConnections(
-        of target: ServerTarget = .everyone, afterSending count: Int, _ ending: ConnectionEnding = .finish
+        of target: ServerTarget = .everyone, afterSending sent: Int? = nil,
+        afterReceiving received: Int? = nil,
+        _ ending: ConnectionEnding? = nil
     ) {
         core.perform { loop in
             for connection in loop.connections(of: target) {
-                connection.sendBudget = ServerConnection.Budget(bytes: count, ending: ending)
-            }
-        }
-    }
-
-    /// Breaks connections as soon as this many more bytes of the stream were received on each.
-    ///
-    /// What was complete in these bytes is handled and counted, but answers to the last of them are not sent any more.
-    ///
-    /// - Parameters:
-    ///   - target: Whose.
-    ///   - count: Bytes of XML, not of TLS; 0 or more.
-    ///   - ending: How they break.
-    public func dropConnections(
-        of target: ServerTarget = .everyone, afterReceiving count: Int, _ ending: ConnectionEnding = .reset
-    ) {
-        core.perform { loop in
-            for connection in loop.connections(of: target) {
-                connection.receiveBudget = ServerConnection.Budget(bytes: count, ending: ending)
+                if let sent {
+                    connection.sendBudget = ServerConnection.Budget(bytes: sent, ending: ending ?? .finish)
+                }
+                if let received {
+                    connection.receiveBudget = ServerConnection.Budget(
+                        bytes: received, ending: ending ?? .reset)
+                }
+                if sent == nil, received == nil { loop.lose(connection, ending ?? .reset) }
             }
         }
     }
@@ -73,18 +55,16 @@ extension ScriptedServer {
         core.perform { $0.refusesConnections = isRefusing }
     }
 
-    /// Directions of a connection, seen from the server.
+    /// A direction of a connection, seen from the server.
     ///
     /// ```swift
-    /// server.pause(.writing)  // half-open: what clients send still arrives
+    /// server.pause([.writing])  // half-open: what clients send still arrives
     /// ```
-    public struct Directions: OptionSet, Hashable, Sendable {
-        public let rawValue: Int
-        public init(rawValue: Int) { self.rawValue = rawValue }
+    public enum Direction: Hashable, Sendable {
         /// Bytes from the client: nothing is read, so nothing is counted or answered, and the client's sending stalls at last.
-        public static let reading = Directions(rawValue: 1)
+        case reading
         /// To the client: everything is held back in the server.
-        public static let writing = Directions(rawValue: 2)
+        case writing
     }
 
     /// Holds connections that exist now, as a network that lost its link does: nothing is closed.
@@ -92,7 +72,9 @@ extension ScriptedServer {
     /// - Parameters:
     ///   - directions: Which directions.
     ///   - target: Whose.
-    public func pause(_ directions: Directions = [.reading, .writing], of target: ServerTarget = .everyone) {
+    public func pause(
+        _ directions: Set<Direction> = [.reading, .writing], of target: ServerTarget = .everyone
+    ) {
         setPaused(true, directions, target)
     }
 
@@ -101,17 +83,18 @@ extension ScriptedServer {
     /// - Parameters:
     ///   - directions: Which directions.
     ///   - target: Whose.
-    public func unpause(_ directions: Directions = [.reading, .writing], of target: ServerTarget = .everyone)
-    {
+    public func unpause(
+        _ directions: Set<Direction> = [.reading, .writing], of target: ServerTarget = .everyone
+    ) {
         setPaused(false, directions, target)
     }
 
     /// Sends nothing any more on the connections that exist now, while what they send is still handled.
     ///
     /// - Parameter target: Whose.
-    package func freezeWrites(of target: ServerTarget = .everyone) { pause(.writing, of: target) }
+    package func freezeWrites(of target: ServerTarget = .everyone) { pause([.writing], of: target) }
 
-    private func setPaused(_ isPaused: Bool, _ directions: Directions, _ target: ServerTarget) {
+    private func setPaused(_ isPaused: Bool, _ directions: Set<Direction>, _ target: ServerTarget) {
         core.perform { loop in
             for connection in loop.connections(of: target) {
                 if directions.contains(.reading) { connection.isReadingPaused = isPaused }
@@ -207,7 +190,9 @@ extension ScriptedServer {
     /// Gives every element of a client to a script first; nil ends that.
     ///
     /// - Parameter script: Decides about each element; nil to treat all as usual.
-    public func setScript(_ script: Script?) {
+    public func setScript(
+        _ script: (@Sendable (Element, ServerSessionInfo) -> ServerVerdict)?
+    ) {
         core.perform { $0.lasting.script = script }
     }
 

@@ -1,4 +1,4 @@
-public import XMPPCore
+package import XMPPCore
 import XMPPTransport
 
 /// A small XMPP server for tests: real TLS on two loopback ports, and everything under the test's control.
@@ -31,13 +31,13 @@ public final class ScriptedServer: Sendable {
     /// ```
     public struct Configuration: Sendable {
         /// The domain that is served.
-        public var domain: String
+        package var domain: String
         /// The password of each account, by localpart.
-        public var accounts: [String: String]
+        package var accounts: [String: String]
         /// The certificate with its chain, a PEM file.
-        public var certificateFile: String
+        package var certificateFile: String
         /// The certificate's key, a PEM file.
-        public var keyFile: String
+        package var keyFile: String
         /// The initial behavior of the server.
         public var behavior = ServerBehavior()
         /// The number of SCRAM hash iterations; clients refuse fewer than 4096.
@@ -49,7 +49,7 @@ public final class ScriptedServer: Sendable {
         /// A file that gets the log too, as one JSON object a line. It is emptied first.
         package var logFile: String?
         /// Looks at every element of a client first.
-        public var script: Script?
+        package var script: Script?
 
         /// Makes a configuration.
         ///
@@ -60,7 +60,7 @@ public final class ScriptedServer: Sendable {
         ///   - keyFile: The certificate's key, a PEM file.
         ///   - resumptionWindow: How long a broken session can be resumed, in whole seconds.
         ///   - scramIterations: How often SCRAM hashes a password, 1 or more.
-        public init(
+        package init(
             domain: String = "localhost", accounts: [String: String], certificateFile: String,
             keyFile: String,
             resumptionWindow: Duration = .seconds(600), scramIterations: Int = 4096
@@ -94,7 +94,7 @@ public final class ScriptedServer: Sendable {
     }
 
     /// Decides about an element that a client sent, on the server's thread, before the server looks at it.
-    public typealias Script = @Sendable (Element, ServerSessionInfo) -> ServerVerdict
+    package typealias Script = @Sendable (Element, ServerSessionInfo) -> ServerVerdict
 
     let core: Core
     private let startTLS: LoopbackPort
@@ -123,7 +123,7 @@ public final class ScriptedServer: Sendable {
     /// The log of the server, over all its starts.
     public var log: ServerLog { core.log }
     /// The configuration of the server.
-    public var configuration: Configuration { core.configuration }
+    package var configuration: Configuration { core.configuration }
 
     /// Starts the server's thread. Offline messages, bots and the script are those from before.
     ///

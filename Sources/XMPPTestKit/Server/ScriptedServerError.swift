@@ -9,12 +9,9 @@ public import XMPPCore
 ///     Issue.record("\(error.code): \(error)")
 /// }
 /// ```
-public struct ScriptedServerError: CodedError {
-    /// The kind of error. Open: later versions may add codes.
-    public typealias Code = ErrorCode<ScriptedServerError>
-
+public struct ScriptedServerError: DetailedError, CodedError {
     /// Kind of the error.
-    public let code: Code
+    public let code: ErrorCode<ScriptedServerError>
     /// A sentence that says what to do.
     public let message: String
     /// The error beneath, if there is one.
@@ -27,7 +24,7 @@ public struct ScriptedServerError: CodedError {
     }
 
     /// The message, and the cause in parentheses.
-    public var description: String { messageWithCause }
+    package var details: String { messageWithCause }
 }
 
 // MARK: - Codes

@@ -70,7 +70,7 @@ public struct ServerBehavior: Hashable, Sendable {
     package var initialSentCount: UInt32 = 0
     /// The maximum size of a client's stanza in bytes, as this server writes it; nil for no limit. One that has more ends the
     /// stream.
-    public var stanzaLimit: Int?
+    package var stanzaLimit: Int?
     /// Whether that is announced (XEP-0478).
     package var announcesStanzaLimit = true
     /// The maximum number of unacknowledged stanzas of a session, and of messages in an account's offline store. A session
@@ -78,5 +78,5 @@ public struct ServerBehavior: Hashable, Sendable {
     package var queueLimit = 1_000_000
 
     /// Makes the default behavior.
-    public init() {}
+    package init() {}
 }

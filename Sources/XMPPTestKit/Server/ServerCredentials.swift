@@ -22,7 +22,7 @@ package struct ServerCredentials: Sendable {
 
     /// Derives the keys that these mechanisms need, those that are there already excepted.
     ///
-    /// - Throws: `SASLError.Code.forbiddenCredentials` when a password cannot be used.
+    /// - Throws: `ErrorCode<SASLError>.forbiddenCredentials` when a password cannot be used.
     package mutating func prepare(for mechanisms: [String]) throws {
         for hash in mechanisms.compactMap({ SCRAMMechanism(name: $0)?.hash }) where verifiers[hash] == nil {
             verifiers[hash] = try passwords.mapValues {

@@ -203,7 +203,7 @@ extension ServerDomain {
     }
 
     /// Sends a stanza back as an error; what is an answer itself, and presence, is dropped.
-    mutating func bounce(_ stanza: Element, _ condition: StanzaError.Condition) {
+    mutating func bounce(_ stanza: Element, _ condition: OpenName<StanzaError>) {
         let type = stanza["type"]
         if type == "error" || stanza.name == "presence" || (stanza.name == "iq" && type == "result") {
             return

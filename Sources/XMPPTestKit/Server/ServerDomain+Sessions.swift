@@ -38,7 +38,7 @@ extension ServerDomain {
         return number
     }
 
-    private mutating func answer(_ request: IQ, _ condition: StanzaError.Condition, on connection: Int) {
+    private mutating func answer(_ request: IQ, _ condition: OpenName<StanzaError>, on connection: Int) {
         guard let reply = request.errorReply(StanzaError(condition)) else { return }
         sendPlain(reply.element, on: connection)
     }

@@ -28,7 +28,7 @@ public struct ServerSessionInfo: Hashable, Sendable {
     /// The connection, counted from 1.
     package var connection: Int
     /// The account, by its localpart; nil before it has proved itself.
-    public var account: String?
+    package var account: String?
     /// The session, counted from 1; nil before a resource is bound.
     package var session: Int?
     /// The session's full address.

@@ -79,12 +79,12 @@ package final class AESGCM {
 
 /// An error of encryption or decryption with AES-GCM.
 package struct AESGCMError: CodedError, Hashable {
-    package typealias Code = ErrorCode<AESGCMError>
-
-    package let code: Code
+    package let code: ErrorCode<AESGCMError>
     package let message: String
 
-    fileprivate init(_ code: Code, _ message: String) { (self.code, self.message) = (code, message) }
+    fileprivate init(_ code: ErrorCode<AESGCMError>, _ message: String) {
+        (self.code, self.message) = (code, message)
+    }
 
     fileprivate static var unavailable: AESGCMError {
         AESGCMError(.unavailable, "OpenSSL could not encrypt with AES-GCM")

@@ -11,12 +11,9 @@ public import XMPPCore
 ///     print(error)  // ask the operator; Account.forgetLogin() accepts the change
 /// }
 /// ```
-public struct SASLError: CodedError, Hashable {
-    /// The kind of error. Open: later versions may add codes, so a `switch` needs a `default`.
-    public typealias Code = ErrorCode<SASLError>
-
+public struct SASLError: DetailedError, CodedError, Hashable {
     /// Kind of the error.
-    public let code: Code
+    public let code: ErrorCode<SASLError>
     /// A sentence for a person: what happened, and what to do.
     public let message: String
     /// The server's text, if it sent one.
@@ -29,10 +26,10 @@ public struct SASLError: CodedError, Hashable {
     }
 
     /// What the server said, as an error whose description it is.
-    public var cause: (any Error)? { words }
+    package var storedCause: (any Error)? { words }
 
     /// The message, and the cause in parentheses.
-    public var description: String { messageWithCause }
+    package var details: String { messageWithCause }
 }
 
 // MARK: - Codes

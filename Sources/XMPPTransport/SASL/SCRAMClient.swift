@@ -47,7 +47,7 @@ package struct SCRAMClient: Sendable {
     ///   - password: The password; see ``SASLprep`` for what is done with it.
     ///   - cachedKeys: Keys of an earlier login, used when hash, salt and iteration count are the same.
     ///   - nonce: Printable ASCII without comma; random unless a test gives it.
-    /// - Throws: `SASLError.Code.forbiddenCredentials`.
+    /// - Throws: `ErrorCode<SASLError>.forbiddenCredentials`.
     package init(
         _ choice: SCRAMChoice, user: String, password: String, cachedKeys: SCRAMKeys? = nil,
         nonce: String? = nil

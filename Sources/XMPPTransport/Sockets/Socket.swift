@@ -20,7 +20,7 @@ package final class Socket: ByteStream {
 
     /// Takes over an open descriptor, for instance one that `accept` or `socketpair` gave.
     ///
-    /// - Throws: `TransportError.Code.systemFailure` when it is not a socket; the descriptor is then closed.
+    /// - Throws: `ErrorCode<TransportError>.systemFailure` when it is not a socket; the descriptor is then closed.
     package convenience init(adopting fileDescriptor: Int32, peer: String) throws(TransportError) {
         do throws(Errno) {
             self.init(try StreamSocket(adopting: fileDescriptor), peer: peer)

@@ -54,7 +54,7 @@ private struct Listed: Handler {
     static let id = "signature.listed"
     var device: Int
     private enum CodingKeys: String, CodingKey { case device = "deviceid" }
-    static let storedArguments = [HandlerSignature.Argument("deviceid", Int.self, hasDefault: true)]
+    static let storedArguments = [HandlerArgument("deviceid", Int.self, hasDefault: true)]
     func run(_ call: borrowing Call<Reply>) throws {}
 }
 
@@ -139,7 +139,7 @@ private enum Macros {
         #expect(
             error?.message
                 == "the arguments of the handler 'signature.renaming' cannot be listed, because its property 'device' has "
-                + "no coding key of that name; list them in 'static var storedArguments: [HandlerSignature.Argument]'"
+                + "no coding key of that name; list them in 'static var storedArguments: [HandlerArgument]'"
         )
     }
 

@@ -12,7 +12,7 @@ import Testing
 
         func log(from level: LogLevel = .verbose) -> HandlerLog {
             HandlerLog(isWanted: { wanted, _ in wanted >= level }) { entry in
-                self.lines.withLock { $0.append("\(entry.level.name) \(entry.subject): \(entry.message)") }
+                self.lines.withLock { $0.append("\(entry.level) \(entry.subject): \(entry.message)") }
             }
         }
 

@@ -84,10 +84,10 @@ import Testing
     @Test(
         "H13 an error that another attempt cannot mend leads to quarantine at once",
         arguments: [
-            HandlerError.Code.upcastFailed, .wrongArgument, .missingArgument, .wrongContext,
+            ErrorCode<HandlerError>.upcastFailed, .wrongArgument, .missingArgument, .wrongContext,
             .contextNotRestorable, .argumentNotEncodable, .nestedTooDeep, .noSuchHandler,
         ])
-    func hopeless(_ code: HandlerError.Code) throws {
+    func hopeless(_ code: ErrorCode<HandlerError>) throws {
         try withRig([Throwing.self]) { rig in
             let id = try rig.store.bind(Throwing(code: code.rawValue).durable)
             #expect(try rig.end(id) == .quarantined(reason: "because \(code)"))
@@ -97,9 +97,10 @@ import Testing
     @Test(
         "H13 an error that may pass is tried again",
         arguments: [
-            HandlerError.Code.missingInstance, .sql, .storageFailed, .databaseLocked, .init(rawValue: "new"),
+            ErrorCode<HandlerError>.missingInstance, .sql, .storageFailed, .databaseLocked,
+            .init(rawValue: "new"),
         ])
-    func hopeful(_ code: HandlerError.Code) throws {
+    func hopeful(_ code: ErrorCode<HandlerError>) throws {
         try withRig([Throwing.self]) { rig in
             let id = try rig.store.bind(Throwing(code: code.rawValue).durable)
             guard case .retrying = try rig.end(id) else {

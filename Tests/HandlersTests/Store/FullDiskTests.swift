@@ -61,7 +61,7 @@ import Testing
         try withFolder { folder in
             let store = try fillable(folder.file(), pages: 4)
             let id = try store.bind(Greet(name: "Juliet").durable)
-            let later = Sink<HandlerError.Code?>()
+            let later = Sink<ErrorCode<HandlerError>?>()
             let reply = Reply { [big] step in
                 _ = try? step.execute("INSERT INTO note(text) VALUES (?)", big)
                 later.append(code { try step.execute("INSERT INTO note(text) VALUES ('behind')") })

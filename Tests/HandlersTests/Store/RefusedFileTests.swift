@@ -8,7 +8,7 @@ import Testing
     /// Demands that opening fails with `code`, that the sentence names the file and each of `words`, and that the
     /// file has not changed.
     private func expectRefused(
-        _ path: String, _ code: HandlerError.Code, _ words: [String] = [],
+        _ path: String, _ code: ErrorCode<HandlerError>, _ words: [String] = [],
         sourceLocation: SourceLocation = #_sourceLocation
     ) {
         let before = (bytes(of: path), mode(of: path))

@@ -40,7 +40,7 @@ struct StoreReaderTests {
         }
     }
 
-    private func code(_ path: String, _ schemas: [Schema] = []) -> HandlerError.Code? {
+    private func code(_ path: String, _ schemas: [Schema] = []) -> ErrorCode<HandlerError>? {
         do {
             try StoreReader(path: path, schemas: schemas).read { _ in }
             return nil

@@ -150,7 +150,7 @@ extension HandlerStore {
 }
 
 /// The code of the ``HandlerError`` that `body` throws; nil when it throws none.
-func code<R>(of body: () throws -> R) -> HandlerError.Code? { error(of: body)?.code }
+func code<R>(of body: () throws -> R) -> ErrorCode<HandlerError>? { error(of: body)?.code }
 
 /// The ``HandlerError`` that `body` throws; nil when it throws none.
 func error<R>(of body: () throws -> R) -> HandlerError? {

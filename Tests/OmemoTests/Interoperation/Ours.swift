@@ -145,7 +145,7 @@ final class Ours: Sendable {
     struct Published: Handler {
         static let id = "test.list-published"
         func run(_ call: borrowing Call<PubSubPublication>) throws {
-            let words = if case .published = call.outcome { "published" } else { "refused \(call.outcome)" }
+            let words = if case .success = call.outcome { "published" } else { "refused \(call.outcome)" }
             try call.step.execute("INSERT INTO note(text) VALUES (?)", words)
         }
     }

@@ -82,7 +82,7 @@ import XMPPModules
         try world.settle()
         try a.send("one", to: romeo)
         try world.settle()
-        let mine = a.log.entries.filter { $0.module == .omemo }.map { "\($0.level.name) \($0.message)" }
+        let mine = a.log.entries.filter { $0.module == "omemo" }.map { "\($0.level) \($0.message)" }
         let (own, other) = try (a.own.device, b.own.device)
         #expect(mine.contains("info publishes the bundle of device \(own)"))
         #expect(mine.contains("info puts device \(own) on the own list, beside 0 others"))

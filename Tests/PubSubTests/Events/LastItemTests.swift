@@ -192,7 +192,7 @@ import XMPPCore
                 AnyHandlerID(rawValue: row.integer(0))
             }
         }
-        let item = PubSubEvent.Item(id: "current", payload: Element("e", namespace: "urn:x"))
+        let item = PubSubItem(id: "current", payload: Element("e", namespace: "urn:x"))
         try account.step { step in
             for number in 0..<(SeenItemTable.items + 500) {
                 let publisher = try JID("u\(number)@capulet.example")

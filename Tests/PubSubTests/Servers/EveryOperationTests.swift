@@ -68,7 +68,8 @@ extension OperationsOnServers {
             await run.ask("configuration now", .configuration(of: node)) {
                 "\($0["pubsub#access_model"] ?? "-") \($0["pubsub#max_items"] ?? "-")"
             }
-            await run.ask("configure wrongly", .configure(node, with: [.accessModel(.init(rawValue: "mad"))]))
+            await run.ask(
+                "configure wrongly", .configure(node, with: [PubSubOption("pubsub#access_model", ["mad"])]))
         }
 
         private func items(_ run: Run, _ node: String) async {

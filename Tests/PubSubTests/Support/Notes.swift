@@ -29,7 +29,7 @@ enum Notes {
         func run(_ call: borrowing Call<PubSubFetch>) throws {
             let outcome =
                 switch call.outcome {
-                case .items(let items):
+                case .success(let items):
                     "items "
                         + items.map { "\($0.id ?? "-")=\($0.payload?.text ?? "-")" }.joined(separator: ",")
                 case .notFound: "not found"
@@ -38,7 +38,7 @@ enum Notes {
                 case .timedOut: "timed out"
                 }
             let role = call.account.configuration.role
-            try Notes.add("\(tag) \(role) \(call.service) \(call.node): \(outcome)", in: call.step)
+            try Notes.add("\(tag) \(role) \(call.service) \(call.node ?? ""): \(outcome)", in: call.step)
         }
     }
 
@@ -48,7 +48,7 @@ enum Notes {
         func run(_ call: AsyncCall<PubSubFetch>) async throws {
             await Task.yield()
             try call.end { step in
-                try Notes.add("later \(call.service) \(call.node): \(call.outcome)", in: step)
+                try Notes.add("later \(call.service) \(call.node ?? ""): \(call.outcome)", in: step)
             }
         }
     }
@@ -59,7 +59,7 @@ enum Notes {
         static let availability = Availability.mainOnly
         func run(_ call: borrowing Call<PubSubPublication>) throws {
             let role = call.account.configuration.role
-            try Notes.add("\(role) \(call.service) \(call.node): \(call.outcome)", in: call.step)
+            try Notes.add("\(role) \(call.service) \(call.node ?? ""): \(call.outcome)", in: call.step)
         }
     }
 
@@ -70,14 +70,15 @@ enum Notes {
         func run(_ call: borrowing Call<PubSubPublication>) throws {
             let outcome =
                 switch call.outcome {
-                case .published(let id): "published \(id ?? "-")"
-                case .preconditionNotMet: "precondition not met"
+                case .success(let id): "published \(id ?? "-")"
+                case .notFound: "not found"
+                case .error(let error) where error.condition == .preconditionNotMet: "precondition not met"
                 case .error(let error):
                     "error \(error.condition?.rawValue ?? error.stanzaError.condition.rawValue)"
                 case .timedOut: "timed out"
                 }
             let role = call.account.configuration.role
-            try Notes.add("\(tag) \(role) \(call.service) \(call.node): \(outcome)", in: call.step)
+            try Notes.add("\(tag) \(role) \(call.service) \(call.node ?? ""): \(outcome)", in: call.step)
         }
     }
 

@@ -72,7 +72,7 @@ final class PubSubAccount {
             try store.step { step in
                 try step.all("SELECT name, outcome, reason FROM ending ORDER BY handler") {
                     (row) throws(HandlerError) in
-                    let outcome = Outcome(rawValue: row.integer(1)).map(\.description) ?? "?"
+                    let outcome = Outcome(rawValue: row.integer(1)).map { "\($0)" } ?? "?"
                     return ([row.text(0), outcome] + (row.optionalText(2).map { [$0] } ?? []))
                         .joined(separator: " ")
                 }

@@ -69,8 +69,8 @@ import Testing
             ("a\n", .misplacedCharacter), ("@*", .misplacedCharacter), ("@{*}id", .misplacedCharacter),
             ("@id/a", .attributeNotLast), ("a/@id/@b", .attributeNotLast), ("@id/", .attributeNotLast),
             ("a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a", .tooManySteps),
-        ] as [(String, ElementPathError.Code)])
-    func refused(text: String, code: ElementPathError.Code) throws {
+        ] as [(String, ErrorCode<ElementPathError>)])
+    func refused(text: String, code: ErrorCode<ElementPathError>) throws {
         let error = #expect(throws: ElementPathError.self) { try ElementPath(text as String) }
         #expect(error?.code == code)
     }

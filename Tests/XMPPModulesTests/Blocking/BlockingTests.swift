@@ -50,10 +50,10 @@ import XMPPTestKit
     @Test(
         "X15 a server without blocking has an empty list; another error leaves what is stored",
         arguments: [
-            StanzaError.Condition.itemNotFound, .serviceUnavailable, .featureNotImplemented,
+            OpenName<StanzaError>.itemNotFound, .serviceUnavailable, .featureNotImplemented,
             .internalServerError,
         ])
-    func unsupported(condition: StanzaError.Condition) async throws {
+    func unsupported(condition: OpenName<StanzaError>) async throws {
         try await withModulesRig { rig in
             let error = Kept<StanzaError?>(nil)
             rig.serve { iq in
@@ -132,14 +132,13 @@ import XMPPTestKit
             }
             let account = try await rig.connected([BlockingModule()])
             let (iago, all) = (try JID("iago@shakespeare.example"), try JID("forbidden.example"))
-            try await account.request(.blocking.block([iago, JID("evil.example")]))
+            try await account.request(.block([iago, JID("evil.example")]))
             await #expect(throws: StanzaError(.notAllowed)) {
-                try await account.request(.blocking.block([all]))
+                try await account.request(.block([all]))
             }
-            try await account.send(.blocking.unblock([iago]), then: TestApp.Answered(name: "unblock").durable)
-            try await account.send(.blocking.unblockAll, then: TestApp.Answered(name: "all").durable)
-            let operations = AccountOperation<IQReply, Void>.blocking
-            for change in [operations.block([]), operations.unblock([])] {
+            try await account.send(.unblock([iago]), then: TestApp.Answered(name: "unblock").durable)
+            try await account.send(.unblockAll, then: TestApp.Answered(name: "all").durable)
+            for change: AccountOperation<IQReply, Void> in [.block([]), .unblock([])] {
                 let error = await errorOf { try await account.request(change) } as? AccountError
                 #expect(error?.code == .invalidStanza)
             }

@@ -159,7 +159,7 @@ import XMPPTestKit
         try await withModulesRig { rig in
             let account = try await connected(rig)
             let events = EventReader(account)
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             try await send(account, "m1")
             rig.server.expireSessions()
             await events.until("bound")
@@ -247,7 +247,7 @@ import XMPPTestKit
             }
             #expect(isSent)
             try await rig.saw { $0.xml?.contains("<composing") == true }
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             _ = try await account.perform { try account.chat.send(.paused, to: AccountRig.peer, in: $0) }
             rig.server.expireSessions()
             await events.until("bound")

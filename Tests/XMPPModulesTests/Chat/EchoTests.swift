@@ -102,7 +102,7 @@ import XMPPTestKit
             let account = try await rig.connected { $0.modules = [ChatModule()] }
             try await account.listen()
             try await account.caughtUp()
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             try await account.perform {
                 try account.chat.send(Message(to: AccountRig.peer, id: "m1", body: "hello"), in: $0)
             }

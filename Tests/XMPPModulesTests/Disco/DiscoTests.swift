@@ -196,24 +196,24 @@ import XMPPTestKit
             rig.server.send(try presence(verification, on: rig), from: AccountRig.peer)
             try await eventually { asked.withLock { $0 } == 1 }
             try await account.caughtUp()
-            let known = try await account.perform { try account.disco.knownInfo(of: AccountRig.peer, in: $0) }
+            let known = try await account.perform { try account.knownInfo(of: AccountRig.peer, in: $0) }
             #expect(known == self.info)
             rig.server.expireSessions()
             await events.until("bound")
             try await account.caughtUp()
             let forgotten = try await account.perform {
-                try account.disco.knownInfo(of: AccountRig.peer, in: $0)
+                try account.knownInfo(of: AccountRig.peer, in: $0)
             }
             #expect(forgotten == nil, "its presence belonged to the last session")
             rig.server.send(try presence(verification, on: rig), from: AccountRig.peer)
             try await account.caughtUp()
-            let again = try await account.perform { try account.disco.knownInfo(of: AccountRig.peer, in: $0) }
+            let again = try await account.perform { try account.knownInfo(of: AccountRig.peer, in: $0) }
             #expect(again == self.info)
             #expect(asked.withLock { $0 } == 1, "what the digest stands for is kept")
             rig.server.send(try presence("lie", on: rig), from: AccountRig.peer)
             try await eventually { asked.withLock { $0 } == 2 }
             try await account.caughtUp()
-            let lie = try await account.perform { try account.disco.knownInfo(of: AccountRig.peer, in: $0) }
+            let lie = try await account.perform { try account.knownInfo(of: AccountRig.peer, in: $0) }
             #expect(lie == nil)
         }
     }
@@ -228,9 +228,9 @@ import XMPPTestKit
                 }
             }
             let account = try await connected(rig)
-            #expect(try await account.request(.disco.info(of: AccountRig.peer)) == info)
+            #expect(try await account.request(.discoInfo(of: AccountRig.peer)) == info)
             let error =
-                await errorOf { _ = try await account.request(.disco.items(of: AccountRig.peer)) }
+                await errorOf { _ = try await account.request(.discoItems(of: AccountRig.peer)) }
                 as? StanzaError
             #expect(error?.condition == .forbidden)
         }

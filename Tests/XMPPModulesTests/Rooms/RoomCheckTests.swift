@@ -32,8 +32,8 @@ import XMPPTestKit
 
     @Test(
         "X14 any other error lets the account join again, with what it missed",
-        arguments: [StanzaError.Condition.notAcceptable, .notAllowed, .badRequest])
-    func outside(condition: StanzaError.Condition) async throws {
+        arguments: [OpenName<StanzaError>.notAcceptable, .notAllowed, .badRequest])
+    func outside(condition: OpenName<StanzaError>) async throws {
         try await withModulesRig { rig in
             let (room, account) = try await rig.joined()
             room.change { $0.ping = .error(StanzaError(condition)) }
@@ -49,7 +49,7 @@ import XMPPTestKit
     func away() async throws {
         try await withModulesRig { rig in
             let (room, account) = try await rig.joined()
-            for condition in [StanzaError.Condition.remoteServerNotFound, .remoteServerTimeout] {
+            for condition in [OpenName<StanzaError>.remoteServerNotFound, .remoteServerTimeout] {
                 room.change { $0.ping = .error(StanzaError(condition)) }
                 #expect(try await account.rooms.check(ScriptedRoom.jid) == .unanswered)
             }

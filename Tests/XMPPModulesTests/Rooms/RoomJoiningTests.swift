@@ -60,10 +60,10 @@ import XMPPTestKit
     @Test(
         "X14 a room that refuses says why, once, and is wanted no longer",
         arguments: [
-            StanzaError.Condition.notAuthorized, .registrationRequired, .forbidden, .conflict,
+            OpenName<StanzaError>.notAuthorized, .registrationRequired, .forbidden, .conflict,
             .serviceUnavailable, .itemNotFound, .notAllowed, .notAcceptable,
         ])
-    func refused(condition: StanzaError.Condition) async throws {
+    func refused(condition: OpenName<StanzaError>) async throws {
         try await withModulesRig { rig in
             let room = ScriptedRoom(rig)
             room.change { $0.door = .shut(StanzaError(condition)) }

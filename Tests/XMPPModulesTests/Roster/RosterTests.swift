@@ -147,7 +147,7 @@ import XMPPTestKit
             }
             let told = ModuleReader(account, RosterChange.self)
             try await rig.loseSession(account)
-            let condition: StanzaError.Condition = isError ? .internalServerError : .undefinedCondition
+            let condition: OpenName<StanzaError> = isError ? .internalServerError : .undefinedCondition
             #expect(await told.next() == .notLoaded(StanzaError(condition)))
             #expect(try items(account).count == 1)
         }
@@ -261,15 +261,15 @@ import XMPPTestKit
                     ? .failure(StanzaError(.itemNotFound)) : .success(nil)
             }
             let account = try await rig.connected([RosterModule()])
-            try await account.request(.roster.set(Self.juliet, name: "Juliet", groups: ["Verona", "A & B"]))
+            try await account.request(.setContact(Self.juliet, name: "Juliet", groups: ["Verona", "A & B"]))
             let nobody = try JID("nobody@capulet.example")
             await #expect(throws: StanzaError(.itemNotFound)) {
-                try await account.request(.roster.remove(nobody))
+                try await account.request(.removeContact(nobody))
             }
             try await account.send(
-                .roster.set(Self.juliet, name: nil), then: TestApp.Answered(name: "set").durable,
+                .setContact(Self.juliet, name: nil), then: TestApp.Answered(name: "set").durable,
                 orElse: TestApp.Abandoned(name: "set").durable)
-            try await account.send(.roster.remove(nobody), then: TestApp.Answered(name: "remove").durable)
+            try await account.send(.removeContact(nobody), then: TestApp.Answered(name: "remove").durable)
             try await eventually { try account.store.notes("ended").count == 2 }
             #expect(
                 try account.store.notes("ended") == [
@@ -297,7 +297,7 @@ import XMPPTestKit
             }
             let account = try await rig.connected([RosterModule()])
             try await account.send(
-                .roster.set(Self.juliet, name: nil), then: TestApp.Answered(name: "set").durable,
+                .setContact(Self.juliet, name: nil), then: TestApp.Answered(name: "set").durable,
                 orElse: TestApp.Abandoned(name: "set").durable)
             try await account.caughtUp()
             try await rig.loseSession(account)
@@ -312,7 +312,7 @@ import XMPPTestKit
         try await withModulesRig { rig in
             let account = try rig.account()
             let error =
-                await errorOf { try await account.request(.roster.set(Self.juliet, name: nil)) }
+                await errorOf { try await account.request(.setContact(Self.juliet, name: nil)) }
                 as? AccountError
             #expect(error?.code == .missingModule)
             #expect(error?.message.contains("'roster'") == true)

@@ -229,7 +229,7 @@ import XMPPTestKit
         try await withModulesRig(reconnects: false) { rig in
             let account = try await rig.connected([RosterModule()])
             let events = EventReader(account)
-            rig.server.pause(.reading)
+            rig.server.pause([.reading])
             try await account.perform { try account.roster.subscribe(to: Self.juliet, in: $0) }
             try await account.perform {
                 try account.roster.subscribe(

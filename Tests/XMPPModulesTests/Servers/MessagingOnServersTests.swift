@@ -250,18 +250,18 @@ extension RealServerTests {
                 let features = try peer.ask("info", ["jid": own], as: [String].self)
                 #expect(features.contains(Namespaces.receipts))
                 #expect(try peer.ask("version", ["jid": own], as: String.self) == "Verona 1.0")
-                let info = try await account.request(.disco.info(of: try peer.jid))
+                let info = try await account.request(.discoInfo(of: try peer.jid))
                 #expect(info.features.contains(Namespaces.receipts))
-                let server = try await account.request(.disco.info(of: home.jid.domainJID))
+                let server = try await account.request(.discoInfo(of: home.jid.domainJID))
                 #expect(server.identities.contains { $0.category == "server" && $0.type == "im" })
-                let items = try await account.request(.disco.items(of: home.jid.domainJID))
+                let items = try await account.request(.discoItems(of: home.jid.domainJID))
                 #expect(items.contains { $0.jid.description == "conference.localhost" })
                 try peer.tell("presence", ["to": own])
                 let jid = try peer.jid
                 try await eventually("what the presence said") {
-                    try await account.perform { try account.disco.knownInfo(of: jid, in: $0) } != nil
+                    try await account.perform { try account.knownInfo(of: jid, in: $0) } != nil
                 }
-                let known = try await account.perform { try account.disco.knownInfo(of: jid, in: $0) }
+                let known = try await account.perform { try account.knownInfo(of: jid, in: $0) }
                 #expect(known?.features == info.features)
             }
         }

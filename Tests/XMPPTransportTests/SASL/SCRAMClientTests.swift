@@ -49,7 +49,7 @@ import XMPPCore
     }
 
     /// The code of the error with which a client answers this server-first message.
-    private func refusal(of serverFirst: String) throws -> SASLError.Code? {
+    private func refusal(of serverFirst: String) throws -> ErrorCode<SASLError>? {
         var client = try makeClient()
         return saslError { try client.received(Array(serverFirst.utf8)) }?.code
     }
@@ -107,7 +107,7 @@ import XMPPCore
     @Test(
         "X6 an iteration count outside the safe range is refused",
         arguments: [
-            ("1", SASLError.Code.tooFewIterations), ("4095", .tooFewIterations),
+            ("1", ErrorCode<SASLError>.tooFewIterations), ("4095", .tooFewIterations),
             ("10000001", .tooManyIterations),
             ("99999999999999999999999999", .tooManyIterations), ("0", .malformedMessage),
             ("04096", .malformedMessage),
@@ -115,7 +115,7 @@ import XMPPCore
             ("4096 ", .malformedMessage),
             ("٤٠٩٦", .malformedMessage),
         ])
-    func iterations(text: String, code: SASLError.Code) throws {
+    func iterations(text: String, code: ErrorCode<SASLError>) throws {
         #expect(try refusal(of: "r=rOprNGfwEbeRWgbNEkqOx,s=QSXC,i=\(text)") == code)
     }
 
@@ -159,11 +159,11 @@ import XMPPCore
     @Test(
         "X6 a server error is told by its code",
         arguments: [
-            ("invalid-proof", SASLError.Code.notAuthorized), ("unknown-user", .notAuthorized),
+            ("invalid-proof", ErrorCode<SASLError>.notAuthorized), ("unknown-user", .notAuthorized),
             ("channel-bindings-dont-match", .channelBindingFailed), ("other-error", .refused),
             ("something new", .refused),
         ])
-    func serverError(value: String, code: SASLError.Code) throws {
+    func serverError(value: String, code: ErrorCode<SASLError>) throws {
         #expect(try refusal(of: "e=\(value)") == code)
         var client = try makeClient()
         _ = try client.received(Array(Self.good.serverFirst.utf8))

@@ -1,4 +1,5 @@
 import Testing
+import XMPPCore
 import XMPPTestKit
 import XMPPTransport
 
@@ -91,7 +92,7 @@ import XMPPTransport
         for (final, code) in [
             (
                 "c=biws,r=other,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
-                SASLError.Code.channelBindingFailed
+                ErrorCode<SASLError>.channelBindingFailed
             ),
             ("c=biws,r=abcdef", .malformedMessage), ("p=AAAA", .malformedMessage), ("", .malformedMessage),
         ] {

@@ -84,7 +84,7 @@ enum EventApp {
                 case .purged, .deleted, .configured, .subscription, .associated, .disassociated:
                     words(call.event.change)
                 }
-            try note("\(tag) \(call.service): \(text)", in: call.step)
+            try note("\(tag) \(call.event.service): \(text)", in: call.step)
         }
     }
 
@@ -96,7 +96,7 @@ enum EventApp {
         func run(_ call: borrowing Call<PubSubFetch.Of<UserNick>>) throws {
             let text =
                 switch call.outcome {
-                case .items(let items):
+                case .success(let items):
                     "nicks \(items.map(\.value.name)), unreadable \(call.unreadable.map { $0.id ?? "-" })"
                 case .notFound: "not found"
                 case .error(let error): "error \(error.stanzaError.condition)"
@@ -121,7 +121,8 @@ enum EventApp {
         func run(_ call: borrowing Call<PubSubEvent.Of<Mood>>) throws {
             guard case .items(let items) = call.change else { return }
             for item in items {
-                try note("mood of \(call.service): \(item.value.text) \(item.value.since)", in: call.step)
+                try note(
+                    "mood of \(call.event.service): \(item.value.text) \(item.value.since)", in: call.step)
             }
         }
     }
@@ -131,8 +132,8 @@ enum EventApp {
         static let id = "test.event-sent"
 
         func run(_ call: borrowing Call<PubSubPublication>) throws {
-            guard case .published(let id) = call.outcome else { return try note("failed", in: call.step) }
-            try note("published \(call.node) \(id ?? "-")", in: call.step)
+            guard case .success(let id) = call.outcome else { return try note("failed", in: call.step) }
+            try note("published \(call.node ?? "") \(id ?? "-")", in: call.step)
         }
     }
 
@@ -156,7 +157,7 @@ enum EventApp {
         func run(_ call: AsyncCall<PubSubFetch.Of<UserNick>>) async throws {
             await Task.yield()
             try call.end { step in
-                guard case .items(let items) = call.context.outcome else { return }
+                guard case .success(let items) = call.context.outcome else { return }
                 try note("fetched later \(items.map(\.value.name))", in: step)
             }
         }
