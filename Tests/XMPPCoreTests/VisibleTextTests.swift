@@ -17,6 +17,7 @@ import XMPPCore
         for scalar in Self.scalars {
             let escape = "\\u{\(String(scalar.value, radix: 16, uppercase: true))}"
             #expect(VisibleText("a\(scalar)b" as String).description == "a\(escape)b")
+            #expect(ForeignText("a\(scalar)b").visible == "a\(escape)b")
         }
         let plain = "ä 日本 👩\u{200D}👩\u{200D}👧 ❤\u{FE0F} می\u{200C}خواهم e\u{301} \\u{1B} ~ \u{A0}"
         #expect(VisibleText(plain).description == plain)
