@@ -37,13 +37,13 @@ import Testing
     @Test("Z8 a ratchet that commits without its message is found")
     func ratchetApart() throws {
         let words = [
-            "world", "--seed", "4", "--lives", "2", "--incidents", "1,3,6-8", "--fault", "ratchet-apart",
+            "world", "--seed", "3", "--lives", "10", "--incidents", "2-6,10,12", "--fault", "ratchet-apart",
         ]
         let ending = try ProgramEnding(of: "pushwake-omemo", words)
         #expect(ending.status == 1, "\(ending)")
         #expect(
             ending.output.contains("was acknowledged to the server")
                 && ending.output.contains("is not stored"))
-        #expect(ending.output.contains("pushwake omemo world --seed 4"), "\(ending)")
+        #expect(ending.output.contains("pushwake omemo world --seed 3"), "\(ending)")
     }
 }
