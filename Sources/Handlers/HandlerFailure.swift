@@ -1,7 +1,7 @@
 /// A call that failed for good: its retries are used up, or it killed too many processes, or it cannot be made at all.
 ///
 /// It is posted in the step in which the handler is quarantined or its invalidation handler is scheduled, for the program as
-/// a whole. ``HandlerRunner/Configuration/onFailure`` of the runner that serves the handler's scope gets it after the commit.
+/// a whole. `onFailure` of the runner that serves the handler's scope gets it after the commit.
 ///
 /// ```swift
 /// for try await delivery in store.events(HandlerFailure.self) { page(delivery.event.description) }
