@@ -37,10 +37,12 @@ import World
         }
 
         func open(_ registry: HandlerRegistry = HandlerRegistry([Late.self])) throws -> HandlerStore {
-            try HandlerStore(
+            nonisolated(unsafe) let disk = disk
+            return try HandlerStore(
                 path: "/app.db", registry: registry, schemas: [StoreOnDiskTests.schema], role: .main,
                 synchronous: synchronous, busyTimeout: 0, time: clock.timeSource, log: nil,
-                system: SystemServices(files: files, presence: processes.presence))
+                system: SystemServices(
+                    files: files, boot: { "boot-\(disk.boot)" }, presence: processes.presence))
         }
 
         /// Opens the store as the only process, after all others are dead.
@@ -157,7 +159,9 @@ import World
                 machine, from: 0, .powerLoss, at: Int.random(in: 100...400, using: &random))
             try machine.reopened { store in
                 let notes = try Self.notes(store)
+                let copies = try store.step { try $0.copies }
                 let integrity = try store.step { try $0.all("PRAGMA integrity_check") { $0.text(0) } }
+                #expect(copies == 1 || notes.isEmpty, "seed \(seed): the boot was stored with a sync")
                 #expect(
                     notes == (0..<Int64(notes.count)).map { $0 } && notes.count <= confirmed + 1,
                     "seed \(seed)")

@@ -48,13 +48,18 @@ extension Connection {
                 "the database \(path) cannot keep a write-ahead log here (its journal mode stays \(mode ?? "unknown")); put it on a local file system"
             )
         }
-        let durability = BuiltInFault.missingSync.isOn ? "OFF" : synchronous.rawValue
-        try executeOnce("PRAGMA synchronous = \(durability)")
+        try sync(synchronous)
         try executeOnce("PRAGMA foreign_keys = ON")
         // Small on purpose: a worker woken by a push has 24 MiB for everything.
         try executeOnce("PRAGMA cache_size = -2048")
         // A long reader, such as a backup program, makes the log grow; afterwards it gives the disk back.
         try executeOnce("PRAGMA journal_size_limit = \(Self.logLimit)")
+    }
+
+    /// Sets the durability of the commits that follow.
+    func sync(_ synchronous: HandlerStore.Synchronous) throws(HandlerError) {
+        let durability = BuiltInFault.missingSync.isOn ? "OFF" : synchronous.rawValue
+        try executeOnce("PRAGMA synchronous = \(durability)")
     }
 
     /// Returns whether the database carries this library's mark; false for one without tables.

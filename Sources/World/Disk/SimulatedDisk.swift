@@ -50,6 +50,8 @@ package final class SimulatedDisk {
     }
 
     private(set) var files: [String: DiskFile] = [:]
+    /// Number of the running boot of the machine.
+    package private(set) var boot = 1
     /// Files whose name was deleted without a sync of the folder: a loss of power may bring them back.
     private var deleted: [String: DiskFile] = [:]
     private var random: SeededGenerator
@@ -84,6 +86,7 @@ package final class SimulatedDisk {
 
     /// Ends all processes, and leaves of the files what was synced and some of the rest.
     package func losePower() {
+        boot += 1
         for handle in handles { kill(handle.process) }
         memories = [:]
         let sector = Bool.random(using: &random) ? 512 : 4096
