@@ -172,6 +172,21 @@ import World
         #expect(lost > 0, "a loss of power takes steps that were not synced")
     }
 
+    @Test("Z2 a loss of power right after the opening of a NORMAL store does not hide that it was one")
+    func bootOfNormal() throws {
+        for seed in 0..<8 as Range<UInt64> {
+            let machine = Machine(seed: seed, synchronous: .normal)
+            let process = machine.start()
+            let store = try machine.open()
+            try Self.add(0, to: store)
+            machine.disk.kill(process)
+            machine.disk.losePower()
+            machine.processes.losePower()
+            let copies = try machine.reopened { store in try store.step { try $0.copies } }
+            #expect(copies == 1, "seed \(seed)")
+        }
+    }
+
     @Test("Z2 a step whose sync fails is refused, and what is confirmed after it survives a loss of power")
     func failedSync() throws {
         for seed in 0..<8 as Range<UInt64> {
