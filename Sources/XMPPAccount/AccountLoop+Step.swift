@@ -96,7 +96,9 @@ extension AccountLoop {
     ) throws -> Aftermath {
         var aftermath = Aftermath()
         if let stream, let rules = machine.stream {
-            var inbound = inboundStep(stream, rules)
+            var inbound = account.inboundStep(
+                own: stream.own, session: stream.session, isManaged: rules.isManaged,
+                flushMark: stream.flushMark, now: now, management: rules.management)
             try inbound.findDeferred(now: now, in: step)
             // 1 to 5, for each element.
             for event in uncounted where aftermath.fault == nil {
@@ -117,12 +119,6 @@ extension AccountLoop {
         for command in commands { aftermath.results.append(try attempt(command, in: step)) }
         if let stream { try finish(&aftermath, stream, in: step) }
         return aftermath
-    }
-
-    private func inboundStep(_ stream: OpenStream, _ rules: StreamRules) -> InboundStep {
-        InboundStep(
-            account: account, own: stream.own, session: stream.session, isManaged: rules.isManaged,
-            flushMark: stream.flushMark, now: now, management: rules.management)
     }
 
     /// Runs one command; its error is its own unless the store failed.

@@ -130,9 +130,8 @@ extension AccountLoop {
         let started = try owner.run { step in
             try account.logins.learn(learned, in: step)
             let state = try account.sessions.load(in: step)
-            var inbound = InboundStep(
-                account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
-                isManaged: true, flushMark: .max, now: now,
+            var inbound = account.inboundStep(
+                own: state.fullJID ?? account.configuration.jid, session: state.number, now: now,
                 management: state.management(account.acknowledgements))
             let claimed = BuiltInFault.resendAcknowledged.isOn ? state.acknowledged : h
             if let fault = try inbound.acknowledge(claimed, in: step) {
