@@ -23,21 +23,22 @@ extension AccountLoop {
                 resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
             let (events, mailbox) = (events, account.mailbox)
             openers[attempt] = Task(executorPreference: events) {
-                let result: Result<OpenedStream, any Error>
+                let result: Result<StreamOpener.Opening, any Error>
                 do { result = .success(try await opener.open(on: events)) } catch { result = .failure(error) }
                 let isTaken = mailbox.post(.opened(result, attempt: attempt))
-                if !isTaken, case .success(let stream) = result { stream.connection.closeDirty() }
+                if !isTaken, case .success(.opened(let stream)) = result { stream.connection.closeDirty() }
             }
         } catch {
             feed(.openingFailed(attempt: attempt, error))
         }
     }
 
-    func finishOpening(_ result: Result<OpenedStream, any Error>, _ attempt: Int) {
+    func finishOpening(_ result: Result<StreamOpener.Opening, any Error>, _ attempt: Int) {
         openers[attempt] = nil
         switch result {
         case .failure(let error): feed(.openingFailed(attempt: attempt, error))
-        case .success(let opened):
+        case .success(.wait(let time)): feed(.postponed(attempt: attempt, time))
+        case .success(.opened(let opened)):
             self.opened = opened
             feed(.opened(attempt: attempt))
         }

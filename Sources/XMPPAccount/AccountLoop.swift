@@ -314,7 +314,8 @@ final class AccountLoop: DrivenLoop {
         case .connect(_, let completion), .suspend(let completion), .logOut(let completion),
             .catchUp(let completion), .manage(_, let completion), .close(let completion):
             completion(.failure(error))
-        case .opened(let result, _): if case .success(let stream) = result { stream.connection.closeDirty() }
+        case .opened(.success(.opened(let stream)), _): stream.connection.closeDirty()
+        case .opened: break
         }
     }
 

@@ -44,6 +44,8 @@ extension AccountMachine {
         /// An attempt led to a stream whose session is not committed yet.
         case opened(attempt: Int)
         case openingFailed(attempt: Int, any Error)
+        /// The program wants to wait for that long before it logs in.
+        case postponed(attempt: Int, Duration)
         /// The session is committed.
         case started(StreamRules)
         /// The server resumed a session whose counts contradict ours; the session is given up.
@@ -87,7 +89,7 @@ extension AccountMachine {
         case prepareTLS
         /// Reports ``Input/tookOver(_:_:)``.
         case takeOver(Purpose)
-        /// Reports ``Input/opened(attempt:)`` or ``Input/openingFailed(attempt:_:)``.
+        /// Reports ``Input/opened(attempt:)``, ``Input/openingFailed(attempt:_:)`` or ``Input/postponed(attempt:_:)``.
         case open(attempt: Int)
         case cancelOpening
         /// Closes a stream that was opened without a waiter.

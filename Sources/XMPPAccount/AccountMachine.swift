@@ -54,6 +54,7 @@ struct AccountMachine {
         case .tookOver(let purpose, let error): return tookOver(purpose, error, now)
         case .opened(let attempt): return isCurrent(attempt) ? [.start(attempt: attempt)] : [.discardOpened]
         case .openingFailed(let attempt, let error): return isCurrent(attempt) ? failed(error, now) : []
+        case .postponed(let attempt, let time): return isCurrent(attempt) ? postponed(time, now) : []
         case .started(let stream): return started(stream, now)
         case .sessionRefused: return open()
         case .streamClosed(let error, let isFresh): return streamClosed(error, isFresh: isFresh, now)
@@ -164,7 +165,15 @@ struct AccountMachine {
         return [.finish(opened, nil)] + behind.flatMap { catchUp($0, now) }
     }
 
-    private mutating func failed(_ error: any Error, _ now: Duration) -> [Action] {
+    private mutating func postponed(_ time: Duration, _ now: Duration) -> [Action] {
+        let reason = AccountError(
+            .sessionPostponed,
+            "the program's chooseSession wants to wait; it is asked again in \(time.milliseconds) ms")
+        return failed(reason, wait: time, now)
+    }
+
+    /// - Parameter wait: The time until the next attempt; nil for a longer one after each failure.
+    private mutating func failed(_ error: any Error, wait: Duration? = nil, _ now: Duration) -> [Action] {
         guard case .opening(_, let isHinted) = state else { return [] }
         state = .idle
         if let error = AccountError.ownershipLost(in: error) { return loseOwnership(error, now) }
@@ -175,18 +184,17 @@ struct AccountMachine {
             actions.append(.finish(connecting, error))
             connecting = []
         }
-        return actions + (isHinted ? open() : retry(after: error, now))
+        return actions + (isHinted ? open() : retry(after: error, wait: wait, now))
     }
 
     // MARK: Waiting
 
     /// Waits longer after each failure, or stops with a reason.
-    private mutating func retry(after error: any Error, isFresh: Bool = false, _ now: Duration) -> [Action] {
+    private mutating func retry(
+        after error: any Error, wait time: Duration? = nil, isFresh: Bool = false, _ now: Duration
+    ) -> [Action] {
         guard isOwner || !retrying.isEmpty else { return [] }
-        // No failure: the program wants to wait.
-        if let asked = (error as? AccountError)?.cause as? SessionWait {
-            return wait(asked.duration, error, now)
-        }
+        if let time { return wait(time, error, now) }
         switch reconnection.failed(error, isFresh: isFresh, using: &generator) {
         case .retry(let wait): return self.wait(wait, error, now)
         case .stop(let reason): return release(nil) + failCallers(reason) + [.send(.stopped(reason))]

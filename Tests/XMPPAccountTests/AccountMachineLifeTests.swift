@@ -85,6 +85,18 @@ import XMPPCore
         #expect(life.feed(.openingFailed(attempt: 2, Table.broken)) == "open(3)")
     }
 
+    @Test("S15 a program that wants to wait is asked again after that time, however often it waits")
+    func postponed() throws {
+        var life = try Life(.reopening)
+        for (attempt, start) in [(2, Duration.zero), (3, .seconds(90))] {
+            #expect(
+                life.feed(.postponed(attempt: attempt, .seconds(90)), now: start) == "send(retrying 90000)")
+            #expect(life.machine.nextDue == start + .seconds(90))
+            #expect(life.feed(.time(readAt: nil), now: start + .seconds(90)) == "open(\(attempt + 1))")
+        }
+        #expect(life.feed(.postponed(attempt: 2, .seconds(1))) == "")
+    }
+
     @Test("S16 a resumed stream that ends twice before the server answered gives the session up")
     func unheard() throws {
         var life = try Life(.reopening)
