@@ -72,7 +72,7 @@ extension AccountLoop {
             if BuiltInFault.splitCommit.isOn { try countApart(events) }
             if BuiltInFault.ackBeforeCommit.isOn { try acknowledgeAhead(events) }
             let aftermath = try ownedOrNot { step in try work(uncounted, events, commands, in: step) }
-            stepRetry = nil
+            stream?.stepRetry = nil
             for (command, result) in zip(commands, aftermath.results) { command.finish(result) }
             follow(aftermath)
             return aftermath.taken

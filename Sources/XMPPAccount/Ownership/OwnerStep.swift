@@ -24,4 +24,13 @@ struct OwnerStep: Sendable {
 
     /// Throws ``AccountError`` `ownershipLost` if another process has taken the account over.
     func check() throws { try run { _ in } }
+
+    /// Gives the account up, after the end of a stream. Without one there is nothing to fence: a newer epoch stays as it is.
+    func release(suspendedAt connectedTime: Duration?) throws {
+        guard let connectedTime else { return try store.step { try table.release(epoch: epoch, in: $0) } }
+        try run { step in
+            try SessionTable(account: table.account).suspend(connectedTime: connectedTime, in: step)
+            try table.release(epoch: epoch, in: step)
+        }
+    }
 }
