@@ -71,7 +71,12 @@ extension AccountLoop {
         do {
             if BuiltInFault.splitCommit.isOn { try countApart(events) }
             if BuiltInFault.ackBeforeCommit.isOn { try acknowledgeAhead(events) }
-            let aftermath = try ownedOrNot { step in try work(uncounted, events, commands, in: step) }
+            let aftermath =
+                if let ownership {
+                    try ownership.step.run { step in try work(uncounted, events, commands, in: step) }
+                } else {
+                    try account.store.step { step in try workWithoutStream(commands, in: step) }
+                }
             stream?.stepRetry = nil
             for (command, result) in zip(commands, aftermath.results) { command.finish(result) }
             follow(aftermath)
@@ -83,10 +88,11 @@ extension AccountLoop {
         }
     }
 
-    /// Without a stream a program's steps need no owner: what they send waits in the outbox for one.
-    private func ownedOrNot<R>(_ body: (borrowing Step) throws -> R) throws -> R {
-        guard let ownership else { return try account.store.step(body) }
-        return try ownership.step.run(body)
+    /// The step of a process that is not the owner: what its commands send waits in the outbox for a stream.
+    private func workWithoutStream(_ commands: [StepCommand], in step: borrowing Step) throws -> Aftermath {
+        var aftermath = Aftermath()
+        for command in commands { aftermath.results.append(try attempt(command, in: step)) }
+        return aftermath
     }
 
     /// The step itself; the numbers are those of the path at the top of Account.swift.

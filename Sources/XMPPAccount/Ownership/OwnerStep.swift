@@ -5,10 +5,15 @@ import Handlers
 /// It throws once another process has taken the account over. Acknowledging and sending follow a commit, so a process that
 /// was frozen during the takeover can do neither.
 struct OwnerStep: Sendable {
-    let store: HandlerStore
-    let table: OwnershipTable
+    // No other code of an owner reaches the store.
+    private let store: HandlerStore
+    private let table: OwnershipTable
     /// The epoch of this process's takeover.
     let epoch: Int64
+
+    init(store: HandlerStore, table: OwnershipTable, epoch: Int64) {
+        (self.store, self.table, self.epoch) = (store, table, epoch)
+    }
 
     /// Checks the epoch, then runs `body`, in one transaction.
     ///
