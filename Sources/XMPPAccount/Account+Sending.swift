@@ -82,6 +82,7 @@ extension Account {
         let session = try sessions.openNumber(in: step)
         let handler = try step.bind(then)
         let connectedTime = try tables.connectedTime(in: step)
+        // 5. Append.
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
             connectedDeadline: TimeSource.sum(connectedTime, terms.timeout ?? configuration.requestTimeout),

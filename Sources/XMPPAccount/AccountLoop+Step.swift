@@ -5,7 +5,7 @@ import XMPPTransport
 
 // One step for the stanzas and commands that arrived together (group commit), and the actions after its COMMIT.
 //
-//     work     1 to 5 for each stanza (InboundStep), then the commands; finish: 6 expire, 7 read the outbox
+//     work     0 fence (OwnerStep), 1 to 5 for each stanza (InboundStep), then the commands; finish: 6 expire, 7 read the outbox
 //     COMMIT
 //     follow   AccountMachine takes over the counts; outbox rows and the ack are written; events are delivered
 //

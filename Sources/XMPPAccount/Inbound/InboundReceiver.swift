@@ -35,7 +35,7 @@ protocol InboundReceiver: Sendable {
 
     // MARK: Requests of others
 
-    /// 5. Appends an answer to the outbox.
+    /// 5. Append an answer to the outbox.
     func reply(_ answer: Element, in step: borrowing Step) throws
     /// - Returns: False when the request was answered before.
     func closeRequest(_ request: IQ, in step: borrowing Step) throws -> Bool
