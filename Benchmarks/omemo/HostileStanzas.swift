@@ -103,9 +103,9 @@ struct HostileStanzas {
         do {
             try account.store.step { step in
                 let state = try account.sessions.load(in: step)
-                var inbound = InboundStep(
-                    account: account, own: try JID(Self.own + "/x"), session: state.number, isManaged: true,
-                    flushMark: .max, now: .zero, management: state.management(account.acknowledgements))
+                var inbound = account.inboundStep(
+                    own: try JID(Self.own + "/x"), session: state.number, now: .zero,
+                    management: state.management(account.acknowledgements))
                 let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
                 try inbound.process(.element(element), in: step)
                 throw Undo()

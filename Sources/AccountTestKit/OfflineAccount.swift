@@ -75,9 +75,8 @@ public final class OfflineAccount: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func receive(_ stanza: Element, in step: borrowing Step) throws -> [AccountEvent] {
-        var inbound = InboundStep(
-            account: account, own: jid, session: 1, isManaged: true, flushMark: 0, now: .zero,
-            management: StreamManagement())
+        var inbound = account.inboundStep(
+            own: jid, session: 1, flushMark: 0, now: .zero, management: StreamManagement())
         _ = try inbound.process(.element(stanza), in: step)
         return inbound.events
     }

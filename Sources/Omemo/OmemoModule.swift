@@ -35,3 +35,7 @@ public struct OmemoModule: LibraryModule, AccountModule {
         step.afterCommit { omemo.followUp() }
     }
 }
+
+extension AccountLog.Module {
+    static let omemo = Self("omemo")
+}

@@ -51,3 +51,7 @@ extension Account {
     /// Publish-subscribe in the name of this account.
     public var pubsub: PubSubService { PubSubService(self) }
 }
+
+extension AccountLog.Module {
+    static let pubsub = Self("pubsub")
+}

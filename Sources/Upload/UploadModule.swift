@@ -85,3 +85,7 @@ extension Account {
     /// Uploads in the name of this account; see ``UploadModule``.
     public var uploads: Uploads { Uploads(account: self) }
 }
+
+extension AccountLog.Module {
+    static let upload = Self("upload")
+}

@@ -81,7 +81,8 @@ extension Account {
         try checkSize(xml, in: step)
         let session = try sessions.openNumber(in: step)
         let handler = try step.bind(then)
-        let connectedTime = try currentConnectedTime(in: step)
+        let connectedTime = try tables.connectedTime(in: step)
+        // 5. Append.
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
             connectedDeadline: TimeSource.sum(connectedTime, terms.timeout ?? configuration.requestTimeout),
@@ -279,12 +280,6 @@ extension Account {
                 "\(configuration.maximumOutbox) stanzas of \(configuration.jid) wait to be sent; wait until the account has been connected"
             )
         }
-    }
-
-    /// Returns the connected time of the account.
-    func currentConnectedTime(in step: borrowing Step) throws(HandlerError) -> Duration {
-        if let running = connectedClock.connectedTime { return running }
-        return try sessions.connectedTime(in: step)
     }
 
     /// Wakes the owner of the stream after the commit, here or in another process, to handle what the step wrote.

@@ -37,21 +37,14 @@ public final class Account: Sendable {
     /// Store of the account.
     public let store: HandlerStore
 
-    /// The account's row in the store, for tables of other modules.
-    package let id: Int64
-    let requests: PendingIQTable
-    let outbox: Outbox
-    let sessions: SessionTable
+    let tables: AccountTables
     let ownerships: OwnershipTable
-    package let listeners: ListenerTable
     let ownPresence: OwnPresenceTable
-    let inboundRequests: InboundRequestTable
+    let logins: LoginTable
     let awaited = AwaitedReplies()
     private let moduleList: Mutex<ModuleList>
     private let policy: Mutex<AcknowledgementPolicy>
     private let attention = Mutex(ClientState.active)
-    let logins: LoginTable
-    let connectedClock: ConnectedClock
     let mailbox: Mailbox
     /// Whether this process has the stream: others need not be told of what it has to send.
     let ownsStream = Atomic(false)
@@ -86,7 +79,7 @@ public final class Account: Sendable {
         self.store = store
         hub = EventHub(configuration)
         mailbox = try Mailbox()
-        id = try store.step { step in
+        let id = try store.step { step in
             try Self.checkTables(in: step)
             try step.execute(
                 "INSERT INTO account(jid) VALUES (?) ON CONFLICT DO NOTHING", configuration.jid.description)
@@ -101,16 +94,13 @@ public final class Account: Sendable {
             try modules.note(account: id ?? 0, retired: configuration.retiredModules, in: step)
             return id ?? 0
         }
-        requests = PendingIQTable(account: id)
-        outbox = Outbox(account: id)
-        sessions = SessionTable(account: id)
+        tables = AccountTables(
+            store, account: id, configuration.jid, requestTimeout: configuration.requestTimeout,
+            time: configuration.time)
         ownerships = OwnershipTable(account: id)
-        listeners = ListenerTable(account: id)
         ownPresence = OwnPresenceTable(account: id)
-        inboundRequests = InboundRequestTable(account: id, timeout: configuration.requestTimeout)
-        policy = Mutex(configuration.acknowledgements)
         logins = LoginTable(account: id)
-        connectedClock = ConnectedClock(time: configuration.time)
+        policy = Mutex(configuration.acknowledgements)
         runner = try HandlerRunner(store, configuration.loggedRunner)
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
@@ -135,10 +125,16 @@ public final class Account: Sendable {
     /// The modules of this moment. They change inside steps of the account's thread alone.
     var modules: ModuleList { moduleList.withLock { $0 } }
 
+    /// The account's row in the store, for tables of other modules.
+    package var id: Int64 { tables.id }
+    var requests: PendingIQTable { tables.requests }
+    var outbox: Outbox { tables.outbox }
+    var sessions: SessionTable { tables.sessions }
+    package var listeners: ListenerTable { tables.listeners }
+    var inboundRequests: InboundRequestTable { tables.inboundRequests }
+    var connectedClock: ConnectedClock { tables.connectedClock }
     /// The marks of messages that were handled.
-    var seen: SeenTable {
-        SeenTable(account: id) { (step) throws(HandlerError) in try self.neededMarks(in: step) }
-    }
+    var seen: SeenTable { tables.seen(of: self) }
 
     func changeModules(_ change: (ModuleList) -> ModuleList) { moduleList.withLock { $0 = change($0) } }
 

@@ -8,6 +8,9 @@ extension AccountLoop {
         switch action {
         case .prepareTLS: prepareTLS()
         case .takeOver(let purpose): takeOver(for: purpose)
+        case .checkOwner(let caller):
+            // The end of the stream ends the session, also for a new owner: only the owner may send it.
+            feed(.tookOver(.logOut(caller), failure { try owner.check() }))
         case .open(let attempt): open(attempt)
         case .cancelOpening: for opener in openers.values { opener.cancel() }
         case .discardOpened:
@@ -45,13 +48,6 @@ extension AccountLoop {
 
     /// Commands wait until the result is known.
     private func takeOver(for purpose: AccountMachine.Purpose) {
-        guard ownership == nil else {
-            // The end of the stream ends the session, also for a new owner: only the owner may send it.
-            let error =
-                if case .logOut = purpose { failure { try owner.check() } } else { nil as (any Error)? }
-            return feed(.tookOver(purpose, error))
-        }
-        isTakingOver = true
         let (account, mailbox, events) = (account, account.mailbox, events)
         let configuration = account.configuration
         Task(executorPreference: events) {
@@ -72,7 +68,6 @@ extension AccountLoop {
     }
 
     func finishTakeOver(_ purpose: AccountMachine.Purpose, _ result: Result<Ownership, any Error>) {
-        isTakingOver = false
         switch result {
         case .failure(let error): feed(.tookOver(purpose, error))
         case .success(let taken):
@@ -90,14 +85,7 @@ extension AccountLoop {
     private func release(_ caller: AccountMachine.Caller?) {
         guard let ownership else { return }
         self.ownership = nil
-        let connectedTime = unstoredConnectedTime
-        unstoredConnectedTime = nil
-        var error = failure {
-            guard let connectedTime else { return try ownership.release() }
-            try ownership.release { [account] step in
-                try account.sessions.suspend(connectedTime: connectedTime, in: step)
-            }
-        }
+        var error = failure { try ownership.release() }
         account.configuration.onMilestone?(.released)
         if let lost = error.flatMap(AccountError.ownershipLost) {
             // The account was given up, which is what was asked.
@@ -110,7 +98,6 @@ extension AccountLoop {
     private func abandon() {
         ownership?.abandon()
         ownership = nil
-        unstoredConnectedTime = nil
         // What was committed here since, in the belief that it would be sent from here.
         account.store.notifyOthers()
     }
@@ -255,7 +242,7 @@ extension AccountLoop {
 
     private func store(_ closing: AccountMachine.Closing, _ stream: OpenStream, connectedTime: Duration) {
         switch closing {
-        case .suspended: unstoredConnectedTime = connectedTime
+        case .suspended: ownership?.suspendedAt = connectedTime
         case .lost: break
         case .loggedOut: storeClosed { _ in }
         case .broken(let fault, let isFresh):

@@ -35,7 +35,7 @@ extension AccountLoop {
                     .connectionFailed,
                     "what arrived could not be stored: \(error); the server will send it again", cause: error)
             )
-        case .storing(hasArrivals: false): stepRetry = now + Self.stepRetryDelay
+        case .storing(hasArrivals: false): stream?.stepRetry = now + Self.stepRetryDelay
         case .sending where error is HandlerError: break
         case .sending: broke(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
         case .closing: break

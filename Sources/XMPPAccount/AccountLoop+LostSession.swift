@@ -76,10 +76,9 @@ extension AccountLoop {
     private func creditFailed(_ count: HandledCount, _ state: SessionTable.State, in step: borrowing Step)
         throws
     {
-        var inbound = InboundStep(
-            account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
-            isManaged: true, flushMark: .max, now: now, management: state.management(account.acknowledgements)
-        )
+        var inbound = account.inboundStep(
+            own: state.fullJID ?? account.configuration.jid, session: state.number, now: now,
+            management: state.management(account.acknowledgements))
         // A count that cannot be true is worth nothing; sending again is the safe side.
         _ = try inbound.acknowledge(count, in: step)
     }

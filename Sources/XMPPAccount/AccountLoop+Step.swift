@@ -5,7 +5,7 @@ import XMPPTransport
 
 // One step for the stanzas and commands that arrived together (group commit), and the actions after its COMMIT.
 //
-//     work     1 to 5 for each stanza (InboundStep), then the commands; finish: 6 expire, 7 read the outbox
+//     work     0 fence (OwnerStep), 1 to 5 for each stanza (InboundStep), then the commands; finish: 6 expire, 7 read the outbox
 //     COMMIT
 //     follow   AccountMachine takes over the counts; outbox rows and the ack are written; events are delivered
 //
@@ -71,8 +71,13 @@ extension AccountLoop {
         do {
             if BuiltInFault.splitCommit.isOn { try countApart(events) }
             if BuiltInFault.ackBeforeCommit.isOn { try acknowledgeAhead(events) }
-            let aftermath = try ownedOrNot { step in try work(uncounted, events, commands, in: step) }
-            stepRetry = nil
+            let aftermath =
+                if let ownership {
+                    try ownership.step.run { step in try work(uncounted, events, commands, in: step) }
+                } else {
+                    try account.store.step { step in try workWithoutStream(commands, in: step) }
+                }
+            stream?.stepRetry = nil
             for (command, result) in zip(commands, aftermath.results) { command.finish(result) }
             follow(aftermath)
             return aftermath.taken
@@ -83,10 +88,11 @@ extension AccountLoop {
         }
     }
 
-    /// Without a stream a program's steps need no owner: what they send waits in the outbox for one.
-    private func ownedOrNot<R>(_ body: (borrowing Step) throws -> R) throws -> R {
-        guard let ownership else { return try account.store.step(body) }
-        return try ownership.step.run(body)
+    /// The step of a process that is not the owner: what its commands send waits in the outbox for a stream.
+    private func workWithoutStream(_ commands: [StepCommand], in step: borrowing Step) throws -> Aftermath {
+        var aftermath = Aftermath()
+        for command in commands { aftermath.results.append(try attempt(command, in: step)) }
+        return aftermath
     }
 
     /// The step itself; the numbers are those of the path at the top of Account.swift.
@@ -96,7 +102,9 @@ extension AccountLoop {
     ) throws -> Aftermath {
         var aftermath = Aftermath()
         if let stream, let rules = machine.stream {
-            var inbound = inboundStep(stream, rules)
+            var inbound = account.inboundStep(
+                own: stream.own, session: stream.session, isManaged: rules.isManaged,
+                flushMark: stream.flushMark, now: now, management: rules.management)
             try inbound.findDeferred(now: now, in: step)
             // 1 to 5, for each element.
             for event in uncounted where aftermath.fault == nil {
@@ -117,12 +125,6 @@ extension AccountLoop {
         for command in commands { aftermath.results.append(try attempt(command, in: step)) }
         if let stream { try finish(&aftermath, stream, in: step) }
         return aftermath
-    }
-
-    private func inboundStep(_ stream: OpenStream, _ rules: StreamRules) -> InboundStep {
-        InboundStep(
-            account: account, own: stream.own, session: stream.session, isManaged: rules.isManaged,
-            flushMark: stream.flushMark, now: now, management: rules.management)
     }
 
     /// Runs one command; its error is its own unless the store failed.

@@ -23,21 +23,22 @@ extension AccountLoop {
                 resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
             let (events, mailbox) = (events, account.mailbox)
             openers[attempt] = Task(executorPreference: events) {
-                let result: Result<OpenedStream, any Error>
+                let result: Result<StreamOpener.Opening, any Error>
                 do { result = .success(try await opener.open(on: events)) } catch { result = .failure(error) }
                 let isTaken = mailbox.post(.opened(result, attempt: attempt))
-                if !isTaken, case .success(let stream) = result { stream.connection.closeDirty() }
+                if !isTaken, case .success(.opened(let stream)) = result { stream.connection.closeDirty() }
             }
         } catch {
             feed(.openingFailed(attempt: attempt, error))
         }
     }
 
-    func finishOpening(_ result: Result<OpenedStream, any Error>, _ attempt: Int) {
+    func finishOpening(_ result: Result<StreamOpener.Opening, any Error>, _ attempt: Int) {
         openers[attempt] = nil
         switch result {
         case .failure(let error): feed(.openingFailed(attempt: attempt, error))
-        case .success(let opened):
+        case .success(.wait(let time)): feed(.postponed(attempt: attempt, time))
+        case .success(.opened(let opened)):
             self.opened = opened
             feed(.opened(attempt: attempt))
         }
@@ -82,9 +83,9 @@ extension AccountLoop {
         opened.connection.limitUnacknowledged(toMilliseconds: rules.keepAlive.timeout.milliseconds)
         account.configuration.onMilestone?(rules.isResumed ? .resumed : .bound)
         announce(opened.outcome, own)
+        for event in started.events { account.hub.send(event) }
         for answer in opened.answers { account.hub.send(.streamManagementAnswered(answer)) }
         feed(.started(rules))
-        stepRetry = nil
         runStep(opened.early, [], uncounted: opened.uncounted)
         return nil
     }
@@ -106,15 +107,13 @@ extension AccountLoop {
         var state: SessionTable.State
         /// Whether the server wants to know if the client is looked at.
         var hasClientState = false
+        /// Events of the commit, to be sent after those that announce the stream.
+        var events: [AccountEvent] = []
         /// The reason why the session is unusable; the other values are then invalid.
         var fault: StreamFault?
     }
 
     private func announce(_ outcome: StreamOpener.Outcome, _ own: JID) {
-        defer {
-            arrivals.forEach(account.hub.send)
-            arrivals = []
-        }
         switch outcome {
         case .resumed: account.hub.send(.resumed(own))
         case .bound(let session, _):
@@ -130,9 +129,8 @@ extension AccountLoop {
         let started = try owner.run { step in
             try account.logins.learn(learned, in: step)
             let state = try account.sessions.load(in: step)
-            var inbound = InboundStep(
-                account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
-                isManaged: true, flushMark: .max, now: now,
+            var inbound = account.inboundStep(
+                own: state.fullJID ?? account.configuration.jid, session: state.number, now: now,
                 management: state.management(account.acknowledgements))
             let claimed = BuiltInFault.resendAcknowledged.isOn ? state.acknowledged : h
             if let fault = try inbound.acknowledge(claimed, in: step) {
@@ -148,8 +146,7 @@ extension AccountLoop {
             try account.sessions.resume(in: step)
             try adopt(session: state.number, in: step)
             try account.startModules(.stream, in: step)
-            arrivals = inbound.events + refused
-            return try loaded(in: step)
+            return try loaded(inbound.events + refused, in: step)
         }
         if started.fault == nil { try Failpoint.afterResumed.hit() }
         return started
@@ -162,8 +159,7 @@ extension AccountLoop {
         let started = try owner.run { step in
             try account.logins.learn(learned, in: step)
             try account.sessions.start(session, in: step)
-            let started = try loaded(in: step)
-            arrivals = try account.removeRefused(in: step)
+            let started = try loaded(account.removeRefused(in: step), in: step)
             try adopt(session: started.state.number, in: step)
             if let features = session.features { try account.showModules(features, in: step) }
             try account.startModules(.session, in: step)
@@ -173,10 +169,10 @@ extension AccountLoop {
         return started
     }
 
-    private func loaded(in step: borrowing Step) throws -> Started {
+    private func loaded(_ events: [AccountEvent], in step: borrowing Step) throws -> Started {
         Started(
             state: try account.sessions.load(in: step),
-            hasClientState: try account.logins.hasClientState(in: step))
+            hasClientState: try account.logins.hasClientState(in: step), events: events)
     }
 
     /// Adds the stanzas that no session has carried to this session, after those that it carries already.

@@ -22,12 +22,8 @@ final class AccountLoop: DrivenLoop {
     let events: EventLoop
     /// The tasks that open streams, by their attempt, until they have ended.
     var openers: [Int: Task<Void, Never>] = [:]
-    /// A stream that was opened and is not started or discarded yet.
+    /// A stream that was opened, until the machine has decided whether it is started or discarded.
     var opened: OpenedStream?
-    /// Events of the commit that started the stream, to be sent after those that announce it.
-    var arrivals: [AccountEvent] = []
-    /// The connected time of a stream that was suspended, until its end is committed.
-    var unstoredConnectedTime: Duration?
     /// When the last pause ended, by the monotonic clock.
     private var awakeAt = Duration.zero
     /// The last pause: when it started, by the monotonic clock, and its planned length; nil before the first turn and after a turn
@@ -35,14 +31,10 @@ final class AccountLoop: DrivenLoop {
     private var pause: (startedAt: Duration, planned: Duration)?
     /// The number of descriptors of the last pause that belong to the loop itself.
     private var ownEntries = 0
-    /// Whether a task takes the account over. Until it ends commands wait, and nothing is due.
-    var isTakingOver = false
-    /// Commands that wait for that.
+    /// Commands that wait for the result of a takeover.
     private var postponed: [Command] = []
     /// When the account was taken over, by the monotonic clock.
     var ownedAt = Duration.zero
-    /// When a step that could not be committed is tried again, by the monotonic clock; until then no step is due.
-    var stepRetry: Duration?
     /// The progress of forgetting marks of received messages.
     var forgetting = Forgetting.waiting(until: .zero)
 
@@ -92,7 +84,7 @@ final class AccountLoop: DrivenLoop {
         if hasNewRows { stream?.hasMore = true }
         machine.configure(acknowledgements: account.acknowledgements, keepAlive: keepAliveInterval)
         step(events, commands)
-        if isTakingOver { return }
+        if machine.isTakingOver { return }
         endAbandonedLeave()
         // What arrived by now is read first: an answer may be in it.
         feed(.time(readAt: stream?.connection.isDrained == true ? awakeAt : nil))
@@ -112,7 +104,7 @@ final class AccountLoop: DrivenLoop {
         var events = events
         var steps: [StepCommand] = []
         for (index, command) in commands.enumerated() {
-            if isTakingOver {
+            if machine.isTakingOver {
                 postponed = Array(commands[index...])
                 break
             }
@@ -135,7 +127,7 @@ final class AccountLoop: DrivenLoop {
     /// Returns the commands posted since the last turn; during a takeover only its result.
     private func takeCommands() -> (commands: [Command], hasNewRows: Bool) {
         let (commands, hasNewRows) = account.mailbox.takeAll()
-        guard isTakingOver else { return (commands, hasNewRows) }
+        guard machine.isTakingOver else { return (commands, hasNewRows) }
         postponed += commands
         guard let end = postponed.firstIndex(where: \.isEndOfTakeOver),
             case .tookOver(let purpose, let result) = postponed.remove(at: end)
@@ -200,7 +192,7 @@ final class AccountLoop: DrivenLoop {
 
     /// The time until something is due, 0 or more; nil when nothing is.
     private var timeUntilDue: Duration? {
-        if isTakingOver { return nil }
+        if machine.isTakingOver { return nil }
         if isStepDue { return .zero }
         var due: [Duration] = []
         // The lock tells others that this owner is alive: do not stay without it for long. The end of a process that keeps it
@@ -209,8 +201,8 @@ final class AccountLoop: DrivenLoop {
         if let next = machine.nextDue { due.append(next - now) }
         if let stream {
             if let forgettingDue { due.append(forgettingDue - now) }
-            if let stepRetry {
-                due.append(stepRetry - now)
+            if let retry = stream.stepRetry {
+                due.append(retry - now)
             } else if let deadline = stream.nextConnectedDeadline,
                 let connected = account.connectedClock.connectedTime
             {
@@ -233,7 +225,7 @@ final class AccountLoop: DrivenLoop {
 
     private var isStepDue: Bool {
         guard let stream else { return false }
-        if let stepRetry { return stepRetry <= now }
+        if let retry = stream.stepRetry { return retry <= now }
         if stream.parserError != nil { return true }
         if stream.hasMore && stream.connection.canTakeMore { return true }
         guard let deadline = stream.nextConnectedDeadline,
@@ -314,7 +306,8 @@ final class AccountLoop: DrivenLoop {
         case .connect(_, let completion), .suspend(let completion), .logOut(let completion),
             .catchUp(let completion), .manage(_, let completion), .close(let completion):
             completion(.failure(error))
-        case .opened(let result, _): if case .success(let stream) = result { stream.connection.closeDirty() }
+        case .opened(.success(.opened(let stream)), _): stream.connection.closeDirty()
+        case .opened: break
         }
     }
 

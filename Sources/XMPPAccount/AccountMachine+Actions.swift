@@ -6,16 +6,32 @@ extension AccountMachine {
     struct Caller: Hashable, Sendable { let number: Int }
 
     enum State {
+        case unowned(Unowned)
+        /// This process takes the account over, from a state that stays if it fails. The only input until then is the result.
+        case takingOver(Unowned)
+        case owned(Owned)
+        case closed
+    }
+
+    /// The state of an account that this process does not own.
+    enum Unowned {
         /// No stream is wanted.
+        case idle
+        /// The next attempt to take it over starts at that time.
+        case waiting(until: Duration)
+        /// Another process took the account over, and the program has not connected again.
+        case fenced
+    }
+
+    /// The state of an account that this process owns.
+    enum Owned {
+        /// A stream is being closed, or the session ended.
         case idle
         /// A stream is being opened; `isHinted` if the network changed meanwhile.
         case opening(attempt: Int, isHinted: Bool)
         case open(StreamRules)
         /// The next attempt starts at that time.
         case waiting(until: Duration)
-        /// Another process took the account over, and the program has not connected again.
-        case fenced
-        case closed
     }
 
     /// The purpose of a takeover.
@@ -44,6 +60,8 @@ extension AccountMachine {
         /// An attempt led to a stream whose session is not committed yet.
         case opened(attempt: Int)
         case openingFailed(attempt: Int, any Error)
+        /// The program wants to wait for that long before it logs in.
+        case postponed(attempt: Int, Duration)
         /// The session is committed.
         case started(StreamRules)
         /// The server resumed a session whose counts contradict ours; the session is given up.
@@ -87,7 +105,9 @@ extension AccountMachine {
         case prepareTLS
         /// Reports ``Input/tookOver(_:_:)``.
         case takeOver(Purpose)
-        /// Reports ``Input/opened(attempt:)`` or ``Input/openingFailed(attempt:_:)``.
+        /// Checks that this process still owns the account, to log out. Reports ``Input/tookOver(_:_:)``.
+        case checkOwner(Caller)
+        /// Reports ``Input/opened(attempt:)``, ``Input/openingFailed(attempt:_:)`` or ``Input/postponed(attempt:_:)``.
         case open(attempt: Int)
         case cancelOpening
         /// Closes a stream that was opened without a waiter.

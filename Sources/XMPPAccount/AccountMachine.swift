@@ -5,22 +5,24 @@ import XMPPCore
 /// Decides when an account takes over, opens a stream, keeps it, ends it and opens the next one.
 ///
 /// ```text
-/// idle ── connect ──▶ opening ── started ──▶ open ── broke ──▶ waiting ── time is over ──▶ opening
-///  ▲                     │  ▲                  │                  │
-///  │  first attempt failed  └── attempt failed, after a wait ◀────┤
-///  └─────────────────────┴── suspend, log-out ─┴── stopped ───────┘
+/// unowned ── connect ──▶ takingOver ──▶ owned: opening ── started ──▶ open ── broke ──▶ waiting ── time is over ──▶ opening
+///  ▲                       │                      │  ▲                  │                  │
+///  ├── refused ────────────┘   first attempt failed  └── attempt failed, after a wait ◀────┤
+///  └──────────────────────────────────────────────┴── suspend, log-out ─┴── stopped ───────┘
 ///
-/// any state ── another process took over ──▶ fenced          any state ── close ──▶ closed
+/// any state ── another process took over ──▶ unowned: fenced          any state ── close ──▶ closed
 /// ```
 ///
 /// A value without socket, store, clock and thread. ``handle(_:now:)`` takes one input and returns actions. ``AccountLoop``
 /// performs them in order and reports the results of some of them as further inputs; such an action is the last one of its list,
 /// or its result changes nothing in the rest. Times are those of the monotonic clock, in whole milliseconds.
 struct AccountMachine {
-    private(set) var state = State.idle
-    /// Whether this process owns the account.
-    private(set) var isOwner = false
-    /// Whether a stream that breaks is opened again.
+    private(set) var state = State.unowned(.idle)
+
+    // Beside the state stands what outlives it: the wish of the program, counters and callers.
+
+    /// Whether the program has a stream that is opened again when it breaks: from the first one, or a retrying caller, until it
+    /// suspends the account.
     private var isEstablished = false
     private var lastAttempt = 0
     private var isPrepared = false
@@ -54,6 +56,7 @@ struct AccountMachine {
         case .tookOver(let purpose, let error): return tookOver(purpose, error, now)
         case .opened(let attempt): return isCurrent(attempt) ? [.start(attempt: attempt)] : [.discardOpened]
         case .openingFailed(let attempt, let error): return isCurrent(attempt) ? failed(error, now) : []
+        case .postponed(let attempt, let time): return isCurrent(attempt) ? postponed(time, now) : []
         case .started(let stream): return started(stream, now)
         case .sessionRefused: return open()
         case .streamClosed(let error, let isFresh): return streamClosed(error, isFresh: isFresh, now)
@@ -76,63 +79,78 @@ struct AccountMachine {
     }
 
     /// The rules of the open stream, if one is open.
-    var stream: StreamRules? { if case .open(let stream) = state { stream } else { nil } }
+    var stream: StreamRules? { if case .owned(.open(let stream)) = state { stream } else { nil } }
+
+    /// Whether this process owns the account.
+    var isOwner: Bool { if case .owned = state { true } else { false } }
+
+    /// Whether nothing may be done until the result of a takeover is known.
+    var isTakingOver: Bool { if case .takingOver = state { true } else { false } }
 
     /// Whether commands are refused because another process took the account over.
-    var isFenced: Bool { if case .fenced = state { true } else { false } }
+    var isFenced: Bool { if case .unowned(.fenced) = state { true } else { false } }
 
-    /// When the machine wants ``Input/time(readAt:)`` if nothing happens before.
-    var nextDue: Duration? {
+    /// When the next attempt starts.
+    private var waitsUntil: Duration? {
         switch state {
-        case .idle, .opening, .fenced, .closed: nil
-        case .waiting(let until): until
-        case .open(let stream): stream.nextDue
+        case .unowned(.waiting(let until)), .owned(.waiting(let until)): until
+        case .unowned, .takingOver, .owned, .closed: nil
         }
     }
 
+    /// When the machine wants ``Input/time(readAt:)`` if nothing happens before.
+    var nextDue: Duration? { waitsUntil ?? stream?.nextDue }
+
     /// Takes over what the program may change at any time.
     mutating func configure(acknowledgements: AcknowledgementPolicy, keepAlive interval: Duration?) {
-        guard case .open(var stream) = state else { return }
+        guard case .owned(.open(var stream)) = state else { return }
         stream.management.policy = acknowledgements
         stream.keepAlive.interval = interval
-        state = .open(stream)
+        state = .owned(.open(stream))
     }
 
     // MARK: Opening
 
     private mutating func connect(_ caller: Caller, retries: Bool, _ now: Duration) -> [Action] {
-        if case .open = state { return [.finish([caller], nil)] }
+        if case .owned(.open) = state { return [.finish([caller], nil)] }
         let preparation: [Action] = isPrepared ? [] : [.prepareTLS]
         isPrepared = true
         guard retries else {
             return preparation
-                + (isOwner ? tookOver(.connect(caller), nil, now) : [.takeOver(.connect(caller))])
+                + (isOwner ? tookOver(.connect(caller), nil, now) : takeOver(.connect(caller)))
         }
         isEstablished = true
         retrying.append(caller)
         reconnection.reset()
-        if case .opening = state { return preparation }
+        if case .owned(.opening) = state { return preparation }
         return preparation + reopen()
     }
 
-    private mutating func reopen() -> [Action] { isOwner ? open() : [.takeOver(.reopen)] }
+    private mutating func reopen() -> [Action] { isOwner ? open() : takeOver(.reopen) }
+
+    private mutating func takeOver(_ purpose: Purpose) -> [Action] {
+        guard case .unowned(let before) = state else { return [] }
+        state = .takingOver(before)
+        return [.takeOver(purpose)]
+    }
 
     private mutating func open() -> [Action] {
         lastAttempt += 1
-        state = .opening(attempt: lastAttempt, isHinted: false)
+        state = .owned(.opening(attempt: lastAttempt, isHinted: false))
         return [.open(attempt: lastAttempt)]
     }
 
     private mutating func tookOver(_ purpose: Purpose, _ error: (any Error)?, _ now: Duration) -> [Action] {
         guard let error else {
-            isOwner = true
+            if isTakingOver { state = .owned(.idle) }
             return tookOver(purpose, now)
         }
+        if case .takingOver(let before) = state { state = .unowned(before) }
         let lost = isOwner ? AccountError.ownershipLost(in: error).map { loseOwnership($0, now) } ?? [] : []
         switch purpose {
         case .connect(let caller), .logOut(let caller): return lost + [.finish([caller], error)]
         case .reopen:
-            state = .idle
+            state = .unowned(.idle)
             // While another process keeps the account, the wait goes on.
             guard (error as? AccountError)?.code == .ownershipHeld else { return retry(after: error, now) }
             return wait(reconnection.nextWait(using: &generator), error, now)
@@ -144,7 +162,7 @@ struct AccountMachine {
         case .connect(let caller):
             connecting.append(caller)
             reconnection.reset()
-            if case .opening = state { return [] }
+            if case .owned(.opening) = state { return [] }
             return open()
         case .reopen: return open()
         case .logOut(let caller): return leave(.loggedOut, now) + [.logOut(caller)]
@@ -152,11 +170,11 @@ struct AccountMachine {
     }
 
     private func isCurrent(_ attempt: Int) -> Bool {
-        if case .opening(attempt, _) = state { true } else { false }
+        if case .owned(.opening(attempt, _)) = state { true } else { false }
     }
 
     private mutating func started(_ stream: StreamRules, _ now: Duration) -> [Action] {
-        state = .open(stream)
+        state = .owned(.open(stream))
         isEstablished = true
         reconnection.trusted()
         let (opened, behind) = (connecting + retrying, catchingUp)
@@ -164,9 +182,17 @@ struct AccountMachine {
         return [.finish(opened, nil)] + behind.flatMap { catchUp($0, now) }
     }
 
-    private mutating func failed(_ error: any Error, _ now: Duration) -> [Action] {
-        guard case .opening(_, let isHinted) = state else { return [] }
-        state = .idle
+    private mutating func postponed(_ time: Duration, _ now: Duration) -> [Action] {
+        let reason = AccountError(
+            .sessionPostponed,
+            "the program's chooseSession wants to wait; it is asked again in \(time.milliseconds) ms")
+        return failed(reason, wait: time, now)
+    }
+
+    /// - Parameter wait: The time until the next attempt; nil for a longer one after each failure.
+    private mutating func failed(_ error: any Error, wait: Duration? = nil, _ now: Duration) -> [Action] {
+        guard case .owned(.opening(_, let isHinted)) = state else { return [] }
+        state = .owned(.idle)
         if let error = AccountError.ownershipLost(in: error) { return loseOwnership(error, now) }
         var actions: [Action] = []
         if !connecting.isEmpty {
@@ -175,18 +201,17 @@ struct AccountMachine {
             actions.append(.finish(connecting, error))
             connecting = []
         }
-        return actions + (isHinted ? open() : retry(after: error, now))
+        return actions + (isHinted ? open() : retry(after: error, wait: wait, now))
     }
 
     // MARK: Waiting
 
     /// Waits longer after each failure, or stops with a reason.
-    private mutating func retry(after error: any Error, isFresh: Bool = false, _ now: Duration) -> [Action] {
+    private mutating func retry(
+        after error: any Error, wait time: Duration? = nil, isFresh: Bool = false, _ now: Duration
+    ) -> [Action] {
         guard isOwner || !retrying.isEmpty else { return [] }
-        // No failure: the program wants to wait.
-        if let asked = (error as? AccountError)?.cause as? SessionWait {
-            return wait(asked.duration, error, now)
-        }
+        if let time { return wait(time, error, now) }
         switch reconnection.failed(error, isFresh: isFresh, using: &generator) {
         case .retry(let wait): return self.wait(wait, error, now)
         case .stop(let reason): return release(nil) + failCallers(reason) + [.send(.stopped(reason))]
@@ -194,29 +219,28 @@ struct AccountMachine {
     }
 
     private mutating func wait(_ wait: Duration, _ reason: any Error, _ now: Duration) -> [Action] {
-        state = .waiting(until: TimeSource.sum(now, wait))
+        let until = TimeSource.sum(now, wait)
+        state = isOwner ? .owned(.waiting(until: until)) : .unowned(.waiting(until: until))
         return [.send(.retrying(after: wait, reason: reason))]
     }
 
-    private func isWaitOver(_ now: Duration) -> Bool {
-        if case .waiting(let until) = state { until <= now } else { false }
-    }
+    private func isWaitOver(_ now: Duration) -> Bool { waitsUntil.map { $0 <= now } ?? false }
 
     /// The network is not what it was: a wait is over, and an open connection must prove that it works.
     private mutating func networkChanged(_ now: Duration) -> [Action] {
         switch state {
-        case .idle, .fenced, .closed: return []
-        case .waiting:
+        case .unowned(.waiting), .owned(.waiting):
             reconnection.reset()
             return reopen()
-        case .opening(let attempt, _):
-            state = .opening(attempt: attempt, isHinted: true)
+        case .owned(.opening(let attempt, _)):
+            state = .owned(.opening(attempt: attempt, isHinted: true))
             return []
-        case .open(var stream):
+        case .owned(.open(var stream)):
             stream.checkLink(now: now)
             let actions = stream.requestProof(now: now)
-            state = .open(stream)
+            state = .owned(.open(stream))
             return actions
+        case .unowned, .takingOver, .owned(.idle), .closed: return []
         }
     }
 
@@ -232,14 +256,14 @@ struct AccountMachine {
     }
 
     private mutating func requestAck(_ caller: Caller, _ now: Duration) -> [Action] {
-        guard case .open(var stream) = state, stream.isManaged else { return managed(caller) ?? [] }
+        guard case .owned(.open(var stream)) = state, stream.isManaged else { return managed(caller) ?? [] }
         let actions = stream.requestAck(now: now)
-        state = .open(stream)
+        state = .owned(.open(stream))
         return actions + [.finish([caller], nil)]
     }
 
     private mutating func catchUp(_ caller: Caller, _ now: Duration) -> [Action] {
-        guard case .open(var stream) = state else {
+        guard case .owned(.open(var stream)) = state else {
             // A stream that broke is being opened again.
             if isOwner || !retrying.isEmpty {
                 catchingUp.append(caller)
@@ -257,15 +281,15 @@ struct AccountMachine {
         let isFirst = !stream.hasOpenRequest
         stream.add(caller)
         let actions = isFirst ? stream.requestAck(now: now) : []
-        state = .open(stream)
+        state = .owned(.open(stream))
         return actions
     }
 
     private mutating func handleStream(_ input: Input, _ now: Duration) -> [Action] {
-        guard case .open(var stream) = state else { return [] }
+        guard case .owned(.open(var stream)) = state else { return [] }
         if input.isAnswer { reconnection.heard() }
         let actions = stream.handle(input, now: now)
-        state = .open(stream)
+        state = .owned(.open(stream))
         return actions
     }
 
@@ -281,9 +305,9 @@ struct AccountMachine {
 
     /// Ends the open stream, if one is open. Callers that wait to have caught up wait for the next one.
     private mutating func end(_ reason: Reason, _ now: Duration) -> [Action] {
-        guard case .open(let stream) = state else { return [] }
+        guard let stream else { return [] }
         catchingUp += stream.callers
-        state = .idle
+        state = .owned(.idle)
         switch reason {
         case .broke(let fault, let isDelivered):
             // A server that accepts and breaks off again and again is not asked ever faster.
@@ -303,9 +327,9 @@ struct AccountMachine {
 
     /// Ends the open stream, or the attempt to open one.
     private mutating func leave(_ reason: Reason, _ now: Duration) -> [Action] {
-        let opening: [Action] = if case .opening = state { [.cancelOpening] } else { [] }
+        let opening: [Action] = if case .owned(.opening) = state { [.cancelOpening] } else { [] }
         let ending = end(reason, now)
-        state = isFenced ? .fenced : .idle
+        if !isFenced { state = isOwner ? .owned(.idle) : .unowned(.idle) }
         return opening + ending
     }
 
@@ -314,7 +338,7 @@ struct AccountMachine {
     }
 
     private mutating func streamClosed(_ error: AccountError, isFresh: Bool, _ now: Duration) -> [Action] {
-        guard case .idle = state else { return [] }
+        guard case .owned(.idle) = state else { return [] }
         return [.send(.suspended(error))] + retry(after: error, isFresh: isFresh, now)
     }
 
@@ -325,8 +349,8 @@ struct AccountMachine {
 
     private mutating func logOut(_ caller: Caller) -> [Action] {
         guard !isFenced else { return [.finish([caller], AccountError.fenced)] }
-        // Also as the owner: nothing is ended before its epoch is checked.
-        return [.takeOver(.logOut(caller))]
+        // Nothing is ended before the epoch is checked.
+        return isOwner ? [.checkOwner(caller)] : takeOver(.logOut(caller))
     }
 
     private mutating func loggedOut(_ caller: Caller, _ error: (any Error)?, _ now: Duration) -> [Action] {
@@ -342,9 +366,9 @@ struct AccountMachine {
     }
 
     private mutating func release(_ caller: Caller?) -> [Action] {
-        defer { isOwner = false }
-        if isOwner { return [.release(caller)] }
-        return caller.map { [.finish([$0], nil)] } ?? []
+        guard isOwner else { return caller.map { [.finish([$0], nil)] } ?? [] }
+        state = .unowned(.idle)
+        return [.release(caller)]
     }
 
     /// Fails the callers that wait for a stream, as there will be none.
@@ -359,7 +383,7 @@ struct AccountMachine {
     /// session for the new owner too.
     private mutating func loseOwnership(_ error: AccountError, _ now: Duration) -> [Action] {
         let ending = leave(.ownershipLost, now)
-        (state, isOwner) = (.fenced, false)
+        state = .unowned(.fenced)
         return ending + [.abandon] + failCallers(error) + [.send(.stopped(error))]
     }
 }

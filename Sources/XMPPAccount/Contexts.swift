@@ -111,33 +111,27 @@ public struct MessageReceived: Sendable {
 
     /// The account that received it.
     public let account: Account
+    var inbound: InboundMessage
     /// The message, seen for the first time; taken out of what it came in.
-    public internal(set) var message: Message
+    public var message: Message { inbound.message }
     /// The way in which the message arrived.
-    public let source: Source
+    public var source: Source { inbound.source }
     /// Whether this account sent it from here: a room, another client's copy or an archive gave it back. Modules see such
     /// messages, listeners do not.
-    public internal(set) var isEcho = false
-    /// Whether it is from the account's own nickname in a room.
-    var isFromOwnNickname = false
+    public var isEcho: Bool { inbound.isEcho }
     /// While it is being delivered.
-    let delivery: Deferral?
+    var delivery: Deferral? { inbound.delivery }
 
     package init(account: Account, message: Message, source: Source = .live) {
-        self.init(account: account, message: message, source: source, delivery: nil)
+        self.init(account: account, InboundMessage(message: message, source: source))
     }
 
-    init(account: Account, message: Message, source: Source, delivery: Deferral?) {
-        self.account = account
-        self.message = message
-        self.source = source
-        self.delivery = delivery
-    }
+    init(account: Account, _ inbound: InboundMessage) { (self.account, self.inbound) = (account, inbound) }
 
     /// Whether the account sent it itself: another of its clients, this one in an earlier session, or its own nickname in a
     /// room. A bot does not answer such a message, or it talks to itself.
     public var isOutgoing: Bool {
-        if source == .carbonSent || isFromOwnNickname { return true }
+        if source == .carbonSent || inbound.isFromOwnNickname { return true }
         return message.type != .groupchat && message.from?.bare == account.configuration.jid.bare
     }
 
@@ -172,17 +166,10 @@ public struct MessageReceived: Sendable {
     }
 
     /// The archive that keeps it: the own account's, or the room's through which it came.
-    package var archive: JID {
-        if case .archive(let archive, _, _) = source { return archive }
-        let own = account.configuration.jid.bare
-        return message.type == .groupchat ? message.from?.bare ?? own : own
-    }
+    package var archive: JID { inbound.archive(of: account.configuration.jid) }
 
     /// The id under which ``archive`` keeps it, if it does.
-    package var archiveID: ForeignText? {
-        if case .archive(_, let id, _) = source { return id }
-        return message.stanzaID(by: archive).flatMap(\.token)
-    }
+    package var archiveID: ForeignText? { inbound.archiveID(of: account.configuration.jid) }
 }
 
 extension MessageReceived: StoredContext, AccountContext {
@@ -196,12 +183,12 @@ extension MessageReceived: StoredContext, AccountContext {
 
     package func stored() throws -> [UInt8] {
         let stanza = Serializer().bytes(message.element)
-        if source == .live, !isFromOwnNickname { return stanza }
+        if source == .live, !inbound.isFromOwnNickname { return stanza }
         return try [UInt8](
             JSONEncoder().encode(
                 Stored(
                     source: source, stanza: String(decoding: stanza, as: UTF8.self),
-                    isFromOwnNickname: isFromOwnNickname ? true : nil)))
+                    isFromOwnNickname: inbound.isFromOwnNickname ? true : nil)))
     }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
@@ -213,7 +200,7 @@ extension MessageReceived: StoredContext, AccountContext {
         self.init(
             account: try Account.serving(environment), message: try Message(element: element),
             source: stored.source)
-        isFromOwnNickname = stored.isFromOwnNickname ?? false
+        inbound.isFromOwnNickname = stored.isFromOwnNickname ?? false
     }
 
     /// Fingerprint of the message, cheaper than its XML.

@@ -133,18 +133,22 @@ private final class EventQueue<Event: Sendable>: Sendable {
     func next() async -> Event? {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let event = state.withLock { state -> Event?? in
-                    if state.dropped > 0 {
-                        let event = gap(state.dropped)
-                        state.dropped = 0
-                        if let event { return event }
+                while true {
+                    let (dropped, event) = state.withLock { state -> (Int, Event??) in
+                        if state.dropped > 0 {
+                            defer { state.dropped = 0 }
+                            return (state.dropped, .none)
+                        }
+                        if let event = state.removeFirst() { return (0, event) }
+                        if state.isFinished { return (0, .some(nil)) }
+                        state.waiters.append(continuation)
+                        return (0, .none)
                     }
-                    if let event = state.removeFirst() { return event }
-                    if state.isFinished { return .some(nil) }
-                    state.waiters.append(continuation)
-                    return .none
+                    if let event { return continuation.resume(returning: event) }
+                    if dropped == 0 { return }
+                    // Outside of the lock: the listener may use the account.
+                    if let event = gap(dropped) { return continuation.resume(returning: event) }
                 }
-                if let event { continuation.resume(returning: event) }
             }
         } onCancel: {
             finish()

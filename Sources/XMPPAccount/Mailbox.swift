@@ -25,7 +25,7 @@ enum Command: Sendable {
     /// The task that took over has ended.
     case tookOver(AccountMachine.Purpose, Result<Ownership, any Error>)
     /// The task that opened a stream has ended.
-    case opened(Result<OpenedStream, any Error>, attempt: Int)
+    case opened(Result<StreamOpener.Opening, any Error>, attempt: Int)
 
     var isEndOfTakeOver: Bool { if case .tookOver = self { true } else { false } }
 

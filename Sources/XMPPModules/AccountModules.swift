@@ -53,3 +53,12 @@ extension Array where Element == any AccountModule {
     /// ``/XMPPAccount/MessageReceived/isHistory``.
     public static var bot: [any AccountModule] { AccountModules.bot }
 }
+
+extension AccountLog.Module {
+    package static let roster = Self("roster")
+    package static let rooms = Self("rooms")
+    package static let archive = Self("archive")
+    package static let messages = Self("messages")
+    package static let disco = Self("disco")
+    package static let push = Self("push")
+}

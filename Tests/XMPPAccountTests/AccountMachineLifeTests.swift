@@ -85,6 +85,18 @@ import XMPPCore
         #expect(life.feed(.openingFailed(attempt: 2, Table.broken)) == "open(3)")
     }
 
+    @Test("S15 a program that wants to wait is asked again after that time, however often it waits")
+    func postponed() throws {
+        var life = try Life(.reopening)
+        for (attempt, start) in [(2, Duration.zero), (3, .seconds(90))] {
+            #expect(
+                life.feed(.postponed(attempt: attempt, .seconds(90)), now: start) == "send(retrying 90000)")
+            #expect(life.machine.nextDue == start + .seconds(90))
+            #expect(life.feed(.time(readAt: nil), now: start + .seconds(90)) == "open(\(attempt + 1))")
+        }
+        #expect(life.feed(.postponed(attempt: 2, .seconds(1))) == "")
+    }
+
     @Test("S16 a resumed stream that ends twice before the server answered gives the session up")
     func unheard() throws {
         var life = try Life(.reopening)
@@ -196,7 +208,7 @@ import XMPPCore
 
     @Test("W4 logging out ends the stream only after the epoch was checked") func logOut() throws {
         var life = try Life(.open)
-        #expect(life.feed(.logOut(Self.caller)) == "takeOver(logOut)")
+        #expect(life.feed(.logOut(Self.caller)) == "checkOwner")
         #expect(life.feed(.tookOver(.logOut(Self.caller), nil)) == "closeStream(loggedOut 0), logOut")
         #expect(life.feed(.loggedOut(Self.caller, nil)) == "release")
         var stale = try Life(.open)
@@ -214,7 +226,23 @@ import XMPPCore
         let full = HandlerError(.storageFailed, "full")
         #expect(life.feed(.loggedOut(Self.caller, full)) == "finish(error)")
         #expect(life.machine.isOwner)
-        #expect(life.feed(.logOut(Self.caller)) == "takeOver(logOut)")
+        #expect(life.feed(.logOut(Self.caller)) == "checkOwner")
+    }
+
+    @Test("W4 a takeover that fails changes nothing: an account that was lost stays so, a wait goes on")
+    func failedTakeOver() throws {
+        let held = AccountError(.ownershipHeld, "held")
+        var life = try Life(.fenced)
+        _ = life.feed(.connect(Self.caller, retries: false))
+        #expect(life.machine.isTakingOver && !life.machine.isFenced)
+        #expect(life.feed(.tookOver(.connect(Self.caller), held)) == "finish(ownership-held)")
+        #expect(life.machine.isFenced)
+        life = try Life(.idle)
+        _ = life.feed(.connect(Self.caller, retries: true))
+        _ = life.feed(.tookOver(.reopen, held), now: .zero)
+        _ = life.feed(.connect(Self.caller, retries: false))
+        #expect(life.feed(.tookOver(.connect(Self.caller), held)) == "finish(ownership-held)")
+        #expect(life.machine.nextDue == .milliseconds(125))
     }
 
     @Test("W4 an account that was lost is taken over when the program connects again") func unfenced() throws

@@ -37,13 +37,13 @@ import Testing
     /// What each input does in each state. What is not listed does nothing.
     static let table: [Start: [String: String]] = [
         .idle: [
-            "connect": "prepareTLS, takeOver(connect) -> idle",
-            "connect retrying": "prepareTLS, takeOver(reopen) -> idle",
+            "connect": "prepareTLS, takeOver(connect) -> taking over",
+            "connect retrying": "prepareTLS, takeOver(reopen) -> taking over",
             "catch up": "finish(connection-failed) -> idle",
             "request ack": "finish(connection-failed) -> idle",
             "send ack": "finish(connection-failed) -> idle",
             "suspend": "finish -> idle",
-            "log out": "takeOver(logOut) -> idle",
+            "log out": "takeOver(logOut) -> taking over",
             "close": "shutDown, finish -> closed",
             "ownership lost": "abandon, send(stopped) -> fenced",
             "late stream": "discardOpened -> idle",
@@ -55,7 +55,7 @@ import Testing
             "request ack": "finish(connection-failed) -> opening",
             "send ack": "finish(connection-failed) -> opening",
             "suspend": "cancelOpening, finish(closed), release -> idle",
-            "log out": "takeOver(logOut) -> opening",
+            "log out": "checkOwner -> opening",
             "close": "cancelOpening, finish(closed), release, shutDown, finish -> closed",
             "network changed": " -> opening hinted",
             "hand over": "cancelOpening, finish(closed), release, send(handedOver) -> idle",
@@ -66,7 +66,7 @@ import Testing
             "request ack": "finish(connection-failed) -> opening",
             "send ack": "finish(connection-failed) -> opening",
             "suspend": "cancelOpening, release -> idle",
-            "log out": "takeOver(logOut) -> opening",
+            "log out": "checkOwner -> opening",
             "close": "cancelOpening, release, shutDown, finish -> closed",
             "network changed": " -> opening hinted",
             "hand over": "cancelOpening, release, send(handedOver) -> idle",
@@ -80,13 +80,13 @@ import Testing
             "request ack": "requestAck(reported), finish -> open",
             "send ack": "acknowledgeFor -> open",
             "suspend": "closeStream(suspended 0), release -> idle",
-            "log out": "takeOver(logOut) -> open",
+            "log out": "checkOwner -> open",
             "close": "closeStream(suspended 0), release, shutDown, finish -> closed",
             "network changed": "requestAck -> open",
             "hand over": "closeStream(suspended 0), release, send(handedOver) -> idle",
             "ownership lost": "closeStream(lost), abandon, send(stopped) -> fenced",
             "late stream": "discardOpened -> open",
-            "broke": "closeStream(broken) -> idle",
+            "broke": "closeStream(broken) -> owned",
         ],
         .openWithoutCounts: [
             "connect": "finish -> open",
@@ -95,13 +95,13 @@ import Testing
             "request ack": "finish(connection-failed) -> open",
             "send ack": "finish(connection-failed) -> open",
             "suspend": "closeStream(suspended), release -> idle",
-            "log out": "takeOver(logOut) -> open",
+            "log out": "checkOwner -> open",
             "close": "closeStream(suspended), release, shutDown, finish -> closed",
             "network changed": "ping -> open",
             "hand over": "closeStream(suspended), release, send(handedOver) -> idle",
             "ownership lost": "closeStream(lost), abandon, send(stopped) -> fenced",
             "late stream": "discardOpened -> open",
-            "broke": "closeStream(broken) -> idle",
+            "broke": "closeStream(broken) -> owned",
         ],
         .waiting: [
             "connect": "open(2) -> opening",
@@ -109,7 +109,7 @@ import Testing
             "request ack": "finish(connection-failed) -> waiting 125",
             "send ack": "finish(connection-failed) -> waiting 125",
             "suspend": "release -> idle",
-            "log out": "takeOver(logOut) -> waiting 125",
+            "log out": "checkOwner -> waiting 125",
             "close": "release, shutDown, finish -> closed",
             "network changed": "open(2) -> opening",
             "hand over": "release, send(handedOver) -> idle",
@@ -117,8 +117,8 @@ import Testing
             "late stream": "discardOpened -> waiting 125",
         ],
         .fenced: [
-            "connect": "takeOver(connect) -> fenced",
-            "connect retrying": "takeOver(reopen) -> fenced",
+            "connect": "takeOver(connect) -> taking over",
+            "connect retrying": "takeOver(reopen) -> taking over",
             "catch up": "finish(connection-failed) -> fenced",
             "request ack": "finish(connection-failed) -> fenced",
             "send ack": "finish(connection-failed) -> fenced",
@@ -199,11 +199,14 @@ import Testing
 
     static func name(_ state: AccountMachine.State) -> String {
         switch state {
-        case .idle: "idle"
-        case .opening(_, let isHinted): isHinted ? "opening hinted" : "opening"
-        case .open: "open"
-        case .waiting(let until): "waiting \(until.milliseconds)"
-        case .fenced: "fenced"
+        case .unowned(.idle): "idle"
+        case .unowned(.fenced): "fenced"
+        case .takingOver: "taking over"
+        case .owned(.idle): "owned"
+        case .owned(.opening(_, let isHinted)): isHinted ? "opening hinted" : "opening"
+        case .owned(.open): "open"
+        case .owned(.waiting(let until)): "waiting \(until.milliseconds)"
+        case .unowned(.waiting(let until)): "waiting for the owner \(until.milliseconds)"
         case .closed: "closed"
         }
     }
@@ -214,6 +217,7 @@ import Testing
         case .takeOver(.connect): "takeOver(connect)"
         case .takeOver(.reopen): "takeOver(reopen)"
         case .takeOver(.logOut): "takeOver(logOut)"
+        case .checkOwner: "checkOwner"
         case .open(let attempt): "open(\(attempt))"
         case .cancelOpening: "cancelOpening"
         case .discardOpened: "discardOpened"

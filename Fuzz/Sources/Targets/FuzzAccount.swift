@@ -114,9 +114,9 @@ final class FuzzAccount: @unchecked Sendable {
 
     func start(in step: borrowing Step) throws -> InboundStep {
         let state = try account.sessions.load(in: step)
-        return InboundStep(
-            account: account, own: try JID(Self.full), session: state.number, isManaged: true,
-            flushMark: .max, now: .zero, management: state.management(account.acknowledgements))
+        return account.inboundStep(
+            own: try JID(Self.full), session: state.number, now: .zero,
+            management: state.management(account.acknowledgements))
     }
 
     func end(_ inbound: InboundStep, in step: borrowing Step) throws {

@@ -6,7 +6,7 @@ extension InboundStep {
     mutating func filtered(_ stanza: Stanza, _ arrival: Arrival, in step: borrowing Step) throws
         -> Stanza?
     {
-        switch try account.filtered(incoming: stanza, in: step) {
+        switch try receiver.filtered(incoming: stanza, in: step) {
         case .success(let passed): return passed
         case .failure(let stopped):
             events.append(.ignored(stanza.element, reason: stopped.reason))
@@ -16,9 +16,9 @@ extension InboundStep {
                 return nil
             }
             // One that was deferred is open.
-            if arrival.isRepeated { _ = try account.closeRequest(iq, in: step) }
+            if arrival.isRepeated { _ = try receiver.closeRequest(iq, in: step) }
             if let reply = iq.errorReply(StanzaError(.serviceUnavailable)) {
-                try account.reply(reply.element, in: step)
+                try receiver.reply(reply.element, in: step)
             }
             return nil
         }

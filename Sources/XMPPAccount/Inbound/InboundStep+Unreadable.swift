@@ -30,14 +30,10 @@ extension InboundStep {
         // 1. Count.
         guard let arrival = try arrive(isCounted: isCounted, in: step) else { return }
         report(refused)
-        let account = account
-        try account.showModules(in: step) { module in
-            try module.hooks.receiveUnreadable?(refused.root, account, step)
-            return false
-        }
+        try receiver.receiveUnreadable(refused.root, in: step)
         if let reply = refused.reply {
             // 5. RFC 6120 section 8.2.3: every request is answered.
-            try account.reply(reply, in: step)
+            try receiver.reply(reply, in: step)
         } else if refused.unreadable.isEmpty {
             try endRequest(refused.root, refused.description, arrival, in: step)
         }
@@ -80,7 +76,7 @@ extension InboundStep {
 
     private mutating func passDamage(_ error: StreamParserError, in step: borrowing Step) throws {
         let damage = SessionTable.Damage(position: management.position, error)
-        guard try account.sessions.meet(damage, in: step) else { return }
+        guard try tables.sessions.meet(damage, in: step) else { return }
         guard let root = error.element, Stanza.isStanza(root), try arrive(isCounted: true, in: step) != nil
         else {
             return

@@ -6,8 +6,9 @@ package import XMPPCore
 ///
 /// A value: it works on copies of the counters, and the loop takes them over only once the step is committed.
 package struct InboundStep {
-    /// The account for handlers and modules. Its thread is not used.
-    let account: Account
+    let tables: AccountTables
+    /// The modules and handlers.
+    let receiver: any InboundReceiver
     /// The full address of this session.
     let own: JID
     let session: Int64
@@ -15,7 +16,6 @@ package struct InboundStep {
     let isManaged: Bool
     /// The last outbox row that may have been written to the socket.
     let flushMark: Int64
-
     /// The time of the monotonic clock.
     let now: Duration
 
@@ -27,19 +27,6 @@ package struct InboundStep {
     var opensRequests = false
     /// Events for listeners, to be sent after the commit.
     package var events: [AccountEvent] = []
-
-    package init(
-        account: Account, own: JID, session: Int64, isManaged: Bool, flushMark: Int64, now: Duration,
-        management: StreamManagement
-    ) {
-        self.account = account
-        self.own = own
-        self.session = session
-        self.isManaged = isManaged
-        self.flushMark = flushMark
-        self.now = now
-        self.management = management
-    }
 
     /// Takes one element in.
     ///
@@ -87,7 +74,7 @@ package struct InboundStep {
         switch management.arrive(now: now) {
         case .new(let number): return Arrival(delivery: Deferral(receipt(number)))
         case .again(let number):
-            _ = try account.sessions.settle(receipt(number), in: step)
+            _ = try tables.sessions.settle(receipt(number), in: step)
             return Arrival(delivery: Deferral(receipt(number)), isRepeated: true)
         case .duplicate: return nil
         }
@@ -113,7 +100,7 @@ package struct InboundStep {
     /// Returns whether a handler left the stanza to be handled later. One that threw after it had asked for that has not.
     private func isDeferred(_ delivery: Deferral?, in step: borrowing Step) throws(HandlerError) -> Bool {
         guard let delivery, delivery.mayBeDeferred else { return false }
-        return try account.sessions.isDeferred(delivery.receipt, in: step)
+        return try tables.sessions.isDeferred(delivery.receipt, in: step)
     }
 
     /// - Returns: The stanza's place when a handler left it to be handled later.
@@ -126,7 +113,7 @@ package struct InboundStep {
     /// Takes note of deferred stanzas that were handled since, by whatever process.
     mutating func findDeferred(now: Duration, in step: borrowing Step) throws {
         guard management.hasDeferred else { return }
-        management.setDeferred(try account.sessions.deferred(session: session, in: step), now: now)
+        management.setDeferred(try tables.sessions.deferred(session: session, in: step), now: now)
     }
 
     private mutating func processStanza(
@@ -139,7 +126,7 @@ package struct InboundStep {
             events.append(.ignored(element, reason: error.description))
             // 5. RFC 6120 section 8.2.3: every request is answered. One whose sender cannot be read, cannot be.
             guard error.code != .malformedAddress else { return }
-            if let reply = error.reply(to: element) { return try account.reply(reply, in: step) }
+            if let reply = error.reply(to: element) { return try receiver.reply(reply, in: step) }
             return try endRequest(element, error.description, arrival, in: step)
         }
         switch stanza {
@@ -158,34 +145,30 @@ package struct InboundStep {
 
     /// 3. Match an answer to its request, 4. invoke the handler. An answer that matches nothing is never answered.
     mutating func match(_ iq: IQ, _ arrival: Arrival, in step: borrowing Step) throws {
-        let match = try account.requests.claim(
+        let match = try tables.requests.claim(
             answer: iq, number: arrival.repeatedNumber, own: own, in: step)
         guard case .request(var request) = match else { return }
         let outcome: Outcome = iq.type == .error ? .error : .result
-        let context = IQReply(
-            account: account, iq: iq, outcome: IQReply.Outcome(iq), delivery: arrival.delivery)
-        let disposition = try step.end(HandlerID(of: request.handler), outcome, with: context) {
+        let disposition = try receiver.end(HandlerID(of: request.handler), outcome, in: step) {
+            IQReply(account: $0, iq: iq, outcome: IQReply.Outcome(iq), delivery: arrival.delivery)
+        } staysIf: {
             try isDeferred(arrival.delivery, in: step)
         }
         try report(disposition, request.handler, "answer to request \(iq.id)", in: step)
         guard let number = try postponed(arrival, in: step) else { return }
         request.number = number
-        try account.requests.hold(request, session: session, outcome: outcome, in: step)
+        try tables.requests.hold(request, session: session, outcome: outcome, in: step)
     }
 
     /// 4. Invoke the listeners to presence, after the modules. They already know a repeated presence and what followed it.
     private mutating func deliver(_ presence: Presence, _ arrival: Arrival, in step: borrowing Step) throws {
-        if !arrival.isRepeated {
-            try account.showModules(in: step) { module in
-                try module.hooks.receivePresence?(presence, account, step)
-                return false
-            }
-        }
-        let context = PresenceReceived(account: account, presence: presence, delivery: arrival.delivery)
-        let handlers: [HandlerID<PresenceReceived>] = try account.listeners.handlers(
+        if !arrival.isRepeated { try receiver.receive(presence, in: step) }
+        let handlers: [HandlerID<PresenceReceived>] = try tables.listeners.handlers(
             of: ListenerTable.presence, in: step)
         for handler in handlers {
-            let disposition = try step.call(handler, with: context)
+            let disposition = try receiver.call(handler, in: step) {
+                PresenceReceived(account: $0, presence: presence, delivery: arrival.delivery)
+            }
             try report(
                 disposition, handler, "presence of \(presence.from?.description ?? "the server")", in: step)
         }
@@ -196,49 +179,45 @@ package struct InboundStep {
     private mutating func deliver(
         _ message: Message, _ arrival: Arrival, in step: borrowing Step
     ) throws {
-        guard var context = try unwrapped(message, arrival.delivery, in: step),
-            try account.seen.isNew(context, in: step)
+        guard var received = try unwrapped(message, arrival.delivery, in: step),
+            try isNew(received, in: step),
+            case .message(let passed)? = try filtered(.message(received.message), arrival, in: step)
         else { return }
-        guard case .message(let passed)? = try filtered(.message(context.message), arrival, in: step) else {
-            return
-        }
         // By what it was when it came: a filter may have taken the id out that we gave it.
-        context.isEcho = try isEcho(context.message, in: step)
-        context.message = passed
-        guard try !takenByModule(context, in: step) else { return }
-        context.isFromOwnNickname = try isFromOwnNickname(context.message, in: step)
-        let handlers: [HandlerID<MessageReceived>] = try account.listeners.handlers(
+        received.isEcho = try isEcho(received.message, in: step)
+        received.message = passed
+        guard try !receiver.receive(received, in: step) else { return }
+        received.isFromOwnNickname = try isFromOwnNickname(received.message, in: step)
+        let handlers: [HandlerID<MessageReceived>] = try tables.listeners.handlers(
             of: ListenerTable.messages, in: step)
         for handler in handlers {
-            let disposition = try step.call(handler, with: context)
+            let disposition = try receiver.call(handler, in: step) {
+                MessageReceived(account: $0, received)
+            }
             try report(disposition, handler, "message \(message.id ?? "")", in: step)
         }
         guard let number = try postponed(arrival, in: step) else { return }
-        try account.seen.postpone(context, number: number, in: step)
-        try account.showModules(in: step) { module in
-            try module.hooks.messageDeferred?(context, step)
-            return false
+        try seen.postpone(received, own: tables.jid, number: number, in: step)
+        try receiver.noteDeferred(received, in: step)
+    }
+
+    private var seen: SeenTable { tables.seen(of: receiver) }
+
+    private func isNew(_ message: InboundMessage, in step: borrowing Step) throws -> Bool {
+        if BuiltInFault.markApart.isOn {
+            return seen.isNewApart(message, own: tables.jid, tables.store, in: step)
         }
+        return try seen.isNew(message, own: tables.jid, in: step)
     }
 
     /// The message itself, taken out of what it came in; nil when there is nothing to deliver.
     private mutating func unwrapped(
         _ message: Message, _ delivery: Deferral?, in step: borrowing Step
-    ) throws -> MessageReceived? {
-        let account = account
-        var unwrapped = UnwrappedMessage.untouched
-        try account.showModules(in: step) { module in
-            unwrapped = .untouched
-            guard let unwrap = module.hooks.unwrap else { return false }
-            unwrapped = try unwrap(message, account, step)
-            if case .untouched = unwrapped { return false }
-            return true
-        }
-        switch unwrapped {
-        case .untouched:
-            return MessageReceived(account: account, message: message, source: .live, delivery: delivery)
+    ) throws -> InboundMessage? {
+        switch try receiver.unwrapped(message, in: step) {
+        case .untouched: return InboundMessage(message: message, delivery: delivery)
         case .message(let inner, let source):
-            return MessageReceived(account: account, message: inner, source: source, delivery: delivery)
+            return InboundMessage(message: inner, source: source, delivery: delivery)
         case .taken: return nil
         case .refused(let reason):
             events.append(.ignored(message.element, reason: reason))
@@ -248,16 +227,7 @@ package struct InboundStep {
 
     private func isFromOwnNickname(_ message: Message, in step: borrowing Step) throws -> Bool {
         guard message.type == .groupchat else { return false }
-        return try account.isOwn(message, originID: nil, in: step) ?? false
-    }
-
-    /// Shows a message to the modules, until one takes it.
-    private func takenByModule(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
-        guard !account.modules.modules.isEmpty else { return false }
-        let isTaken = try account.showModules(in: step) { module in
-            try module.hooks.receiveMessage?(received, step) ?? false
-        }
-        return isTaken || received.isEcho
+        return try receiver.isOwn(message, originID: nil, in: step) ?? false
     }
 
     /// Returns whether a message was sent from here. In a room everybody has ids of their own, and sees those of others: an
@@ -266,42 +236,31 @@ package struct InboundStep {
     private func isEcho(_ message: Message, in step: borrowing Step) throws -> Bool {
         let isInRoom = message.type == .groupchat
         guard let id = message.originID, !id.isEmpty, isInRoom || message.from?.bare == own.bare,
-            try account.seen.wasSent(id, own: own, in: step)
+            try seen.wasSent(id, own: own, in: step)
         else { return false }
         guard isInRoom else { return true }
         let hasOrigin = message.element.child("origin-id", Namespaces.sid)?["id"] != nil
-        return try account.isOwn(message, originID: hasOrigin ? id : nil, in: step) ?? hasOrigin
+        return try receiver.isOwn(message, originID: hasOrigin ? id : nil, in: step) ?? hasOrigin
     }
 
     /// 5. Append the answer to a request of another entity (RFC 6120 section 8.4: one that is not understood is
     /// answered with service-unavailable), unless a handler answers.
     private mutating func answer(_ iq: IQ, _ arrival: Arrival, in step: borrowing Step) throws {
-        if let answer = try answerOfModule(iq, in: step) {
+        if let answer = try receiver.answer(iq, in: step) {
             let reply =
                 switch answer {
                 case .result(let payload): iq.result(payload: payload)
                 case .error(let error): iq.errorReply(error)
                 }
-            if let reply { try account.reply(reply.element, in: step) }
+            if let reply { try receiver.reply(reply.element, in: step) }
             return
         }
-        if let handler = try account.listeners.handler(for: iq, in: step) {
+        if let handler = try tables.listeners.handler(for: iq, in: step) {
             return try serve(iq, arrival, with: handler, in: step)
         }
         let isPing = iq.type == .get && iq.payload?.has(name: "ping", namespace: Namespaces.ping) == true
         let reply = isPing ? iq.result() : iq.errorReply(StanzaError(.serviceUnavailable))
-        if let reply { try account.reply(reply.element, in: step) }
-    }
-
-    /// The answer of the first module whose request it is. One that fails answers with an error (RFC 6120 section 8.3.3).
-    private func answerOfModule(_ iq: IQ, in step: borrowing Step) throws -> ModuleAnswer? {
-        var answer: ModuleAnswer?
-        try account.showModules(in: step, stopsAtError: true) { module in
-            answer = .error(StanzaError(.internalServerError))
-            answer = try module.hooks.answer?(iq, account, step)
-            return answer != nil
-        }
-        return answer
+        if let reply { try receiver.reply(reply.element, in: step) }
     }
 
     /// Lets a handler answer: now, or until the request's time is over. One that fails for good answers with an error.
@@ -310,21 +269,22 @@ package struct InboundStep {
     ) throws {
         if let condition = try refusal(of: iq, arrival, in: step) {
             if let reply = iq.errorReply(StanzaError(condition)) {
-                try account.reply(reply.element, in: step)
+                try receiver.reply(reply.element, in: step)
             }
             return
         }
         opensRequests = true
-        let request = IQRequest(account: account, iq: iq, delivery: arrival.delivery)
-        let disposition = try step.call(handler, with: request)
+        let disposition = try receiver.call(handler, in: step) {
+            IQRequest(account: $0, iq: iq, delivery: arrival.delivery)
+        }
         try report(
             disposition, handler, "request \(iq.id) of \(iq.from?.description ?? "the server")", in: step)
         if let number = try postponed(arrival, in: step) {
-            try account.inboundRequests.postpone(iq, number: number, in: step)
+            try tables.inboundRequests.postpone(iq, number: number, in: step)
         }
-        guard case .quarantined = disposition, try account.closeRequest(iq, in: step) else { return }
+        guard case .quarantined = disposition, try receiver.closeRequest(iq, in: step) else { return }
         let error = StanzaError(.internalServerError)
-        try account.reply(InboundRequestTable.refusal(to: iq.from, id: iq.id, error).element, in: step)
+        try receiver.reply(InboundRequestTable.refusal(to: iq.from, id: iq.id, error).element, in: step)
     }
 
     /// Opens a request for an answer, unless it is open because it was to be handled later.
@@ -334,14 +294,14 @@ package struct InboundStep {
         of iq: IQ, _ arrival: Arrival, in step: borrowing Step
     ) throws -> OpenName<StanzaError>? {
         if let number = arrival.repeatedNumber,
-            try account.inboundRequests.isOpen(iq, number: number, in: step)
+            try tables.inboundRequests.isOpen(iq, number: number, in: step)
         {
             return nil
         }
-        guard try account.inboundRequests.hasRoom(for: iq, in: step) else { return .resourceConstraint }
-        let connectedTime = try account.currentConnectedTime(in: step)
+        guard try tables.inboundRequests.hasRoom(for: iq, in: step) else { return .resourceConstraint }
+        let connectedTime = try tables.connectedTime(in: step)
         // The sender has used the id of a request that is not answered yet: the answers could not be told apart.
-        return try account.inboundRequests.open(iq, connectedTime: connectedTime, in: step) ? nil : .conflict
+        return try tables.inboundRequests.open(iq, connectedTime: connectedTime, in: step) ? nil : .conflict
     }
 
     /// Reports a handler that did not run to its end.
@@ -375,20 +335,23 @@ package struct InboundStep {
     mutating func acknowledge(_ claimed: HandledCount, in step: borrowing Step) throws -> StreamFault? {
         let rows: [Outbox.Removed]
         do {
-            rows = try account.outbox.acknowledge(
+            rows = try tables.outbox.acknowledge(
                 claimed, session: session, upTo: flushMark, &management, in: step)
         } catch let error as HandledCountError {
             return StreamFault(
                 AccountError(.protocolViolation, error.description, cause: error), endsSession: true)
         }
         guard !rows.isEmpty else { return nil }
-        try account.sessions.setAcknowledged(claimed, in: step)
+        try tables.sessions.setAcknowledged(claimed, in: step)
         for row in rows {
             guard let handler = row.handler, try step.waits(handler) else { continue }
-            let context = StanzaAcknowledged(account: account, stanza: row.stanza)
+            let disposition = try receiver.end(handler, .result, in: step) {
+                StanzaAcknowledged(account: $0, stanza: row.stanza)
+            } staysIf: {
+                false
+            }
             try report(
-                try step.end(handler, .result, with: context), handler,
-                "acknowledgement of \(row.stanza.id ?? "")", in: step)
+                disposition, handler, "acknowledgement of \(row.stanza.id ?? "")", in: step)
         }
         let stanzas = rows.map(\.stanza).filter { $0.id != nil || $0.storedKey != nil }
         if !stanzas.isEmpty { events.append(.acknowledged(stanzas)) }

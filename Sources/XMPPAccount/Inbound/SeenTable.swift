@@ -16,16 +16,13 @@ struct SeenTable {
 
     var senders: SeenSenders { SeenSenders(account: account, needed: needed) }
 
-    /// Notes a message.
+    /// Notes a message to the account `own`.
     ///
-    /// - Returns: False when it was noted before: it is a copy.
-    func isNew(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
-        if BuiltInFault.markApart.isOn { return try isNewApart(message, in: step) }
-        return try note(message, in: step)
-    }
-
-    private func note(_ message: MessageReceived, in step: borrowing Step) throws(HandlerError) -> Bool {
-        let marks = Self.marks(of: message)
+    /// - Returns: False when it was noted before: it is a duplicate.
+    func isNew(
+        _ message: InboundMessage, own: JID, in step: borrowing Step
+    ) throws(HandlerError) -> Bool {
+        let marks = Self.marks(of: message, own)
         guard let last = marks.last else { return true }
         var sender = try senders.sender((message.message.from ?? last.peer).bare, in: step)
         var isNew = true
@@ -36,14 +33,16 @@ struct SeenTable {
     }
 
     /// `BuiltInFault.markApart`: looks, and notes the message in a step of its own after the commit.
-    private func isNewApart(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
-        var isNew = false
+    func isNewApart(
+        _ message: InboundMessage, own: JID, _ store: HandlerStore, in step: borrowing Step
+    ) -> Bool {
+        var wasNew = false
         try? step.undoingOnError {
-            isNew = try note(message, in: step)
+            wasNew = try isNew(message, own: own, in: step)
             throw CancellationError()
         }
-        step.afterCommit { _ = try? message.account.store.step { try note(message, in: $0) } }
-        return isNew
+        step.afterCommit { _ = try? store.step { try isNew(message, own: own, in: $0) } }
+        return wasNew
     }
 
     // MARK: What was sent from here
@@ -69,8 +68,10 @@ struct SeenTable {
     // MARK: Messages that are handled later
 
     /// The message is not handled yet: a copy of it counts as new.
-    func postpone(_ message: MessageReceived, number: UInt32, in step: borrowing Step) throws(HandlerError) {
-        for mark in Self.marks(of: message) {
+    func postpone(
+        _ message: InboundMessage, own: JID, number: UInt32, in step: borrowing Step
+    ) throws(HandlerError) {
+        for mark in Self.marks(of: message, own) {
             try step.execute(
                 "UPDATE seen_mark SET number = ? WHERE account = ? AND mark = ?", number, account, mark.bytes)
             try step.execute(
@@ -134,11 +135,11 @@ struct SeenTable {
         }
     }
 
-    private static func marks(of received: MessageReceived) -> [Mark] {
+    private static func marks(of received: InboundMessage, _ own: JID) -> [Mark] {
         let message = received.message
         var marks: [Mark] = []
-        if let id = received.archiveID {
-            marks.append(Mark(peer: received.archive, id: "\(Mark.archived)\(id)", digest: 0))
+        if let id = received.archiveID(of: own) {
+            marks.append(Mark(peer: received.archive(of: own), id: "\(Mark.archived)\(id)", digest: 0))
         }
         if let from = message.from, let id = message.id {
             marks.append(Mark(peer: from, id: id, digest: digest(of: message)))

@@ -53,15 +53,6 @@ public final class AccountLog: Sendable {
         package static let session = Module("session")
         package static let handlers = Module("handlers")
         package static let store = Module("store")
-        package static let roster = Module("roster")
-        package static let rooms = Module("rooms")
-        package static let archive = Module("archive")
-        package static let messages = Module("messages")
-        package static let disco = Module("disco")
-        package static let push = Module("push")
-        package static let pubsub = Module("pubsub")
-        package static let omemo = Module("omemo")
-        package static let upload = Module("upload")
         package static let xml = Module("xml")
     }
 

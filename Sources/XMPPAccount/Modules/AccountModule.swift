@@ -161,13 +161,20 @@ extension Account {
     /// for await change in account.events(of: RosterChange.self) { … }
     /// ```
     ///
-    /// It has the limits of ``events`` and no place for ``AccountEvent/dropped(count:)``; a listener that must know of a gap
-    /// takes ``AccountEvent/module(_:)`` from ``events``.
+    /// It has the limits of ``events``.
     ///
-    /// - Parameter type: The type of the events.
+    /// - Parameters:
+    ///   - type: The type of the events.
+    ///   - dropped: Called with the number of dropped events before the sequence continues after them.
     /// - Returns: The module's events; the sequence finishes on ``close()``.
-    public func events<Event: ModuleEvent>(of type: Event.Type) -> AsyncStream<Event> {
-        hub.listen { if case .module(let event) = $0 { event as? Event } else { nil } }
+    public func events<Event: ModuleEvent>(
+        of type: Event.Type, dropped: @escaping @Sendable (_ count: Int) -> Void = { _ in }
+    ) -> AsyncStream<Event> {
+        hub.listen(
+            gap: { count in
+                dropped(count)
+                return nil
+            }, { if case .module(let event) = $0 { event as? Event } else { nil } })
     }
 
     /// Reports an event to listeners after this step has committed.

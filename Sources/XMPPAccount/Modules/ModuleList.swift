@@ -263,6 +263,14 @@ extension Account {
         }
     }
 
+    /// Shows something to every module.
+    func showAll(in step: borrowing Step, _ body: (ModuleHooks) throws -> Void) throws {
+        try showModules(in: step) { module in
+            try body(module.hooks)
+            return false
+        }
+    }
+
     /// The presence that says that the account is available, with what the modules add.
     func currentPresence(in step: borrowing Step) throws -> Presence {
         try Presence(element: extended(Presence().element, in: step))
@@ -291,10 +299,7 @@ extension Account {
 
     /// Lets the modules know that no deferred stanza is left to be marked.
     func endDeferrals(isLost: Bool, in step: borrowing Step) throws {
-        try showModules(in: step) { module in
-            try module.hooks.deferralsEnded?(isLost, self, step)
-            return false
-        }
+        try showAll(in: step) { try $0.deferralsEnded?(isLost, self, step) }
     }
 
     /// Returns the marks of received messages that the modules need together.

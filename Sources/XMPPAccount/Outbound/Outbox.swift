@@ -29,6 +29,7 @@ package struct Outbox {
         let handler: HandlerID<StanzaAcknowledged>?
     }
 
+    /// 5. Append a stanza.
     func append(
         _ kind: Kind, id: ForeignText?, key: String? = nil, xml: [UInt8], session: Int64?,
         handler: HandlerID<StanzaAcknowledged>? = nil, in step: borrowing Step

@@ -5,6 +5,9 @@ package import Handlers
 /// A session that starts with an outbox that the program has filled would else start without roster, carbons and archives,
 /// and nobody would ask again. Answers to requests get it, too: an answer to the server keeps the stream open. What else others
 /// cause, such as receipts, does not.
+///
+/// A scope of the step and no parameter: the hooks of modules, also of a program's own, send by the same public functions as the
+/// program.
 final class OutboxReserve {
     /// The number of stanzas beyond ``AccountConfiguration/maximumOutbox`` that may wait.
     static let size = 1000

@@ -5,10 +5,15 @@ import Handlers
 /// It throws once another process has taken the account over. Acknowledging and sending follow a commit, so a process that
 /// was frozen during the takeover can do neither.
 struct OwnerStep: Sendable {
-    let store: HandlerStore
-    let table: OwnershipTable
+    // No other code of an owner reaches the store.
+    private let store: HandlerStore
+    private let table: OwnershipTable
     /// The epoch of this process's takeover.
     let epoch: Int64
+
+    init(store: HandlerStore, table: OwnershipTable, epoch: Int64) {
+        (self.store, self.table, self.epoch) = (store, table, epoch)
+    }
 
     /// Checks the epoch, then runs `body`, in one transaction.
     ///
@@ -24,4 +29,13 @@ struct OwnerStep: Sendable {
 
     /// Throws ``AccountError`` `ownershipLost` if another process has taken the account over.
     func check() throws { try run { _ in } }
+
+    /// Gives the account up, after the end of a stream. Without one there is nothing to fence: a newer epoch stays as it is.
+    func release(suspendedAt connectedTime: Duration?) throws {
+        guard let connectedTime else { return try store.step { try table.release(epoch: epoch, in: $0) } }
+        try run { step in
+            try SessionTable(account: table.account).suspend(connectedTime: connectedTime, in: step)
+            try table.release(epoch: epoch, in: step)
+        }
+    }
 }

@@ -17,6 +17,8 @@ final class Ownership: @unchecked Sendable {
     /// The step for the commits of this process for the stream.
     let step: OwnerStep
     private let place: any OwnerPlace
+    /// The connected time of a stream that was suspended, until ``release()`` commits it.
+    var suspendedAt: Duration?
     /// The count that the server has received.
     private var sent: SentProgress
 
@@ -116,21 +118,14 @@ final class Ownership: @unchecked Sendable {
     /// Acquires the lock once the process that was passed over has freed it.
     func acquireLockIfFree() { _ = place.tryToLock() }
 
-    /// Gives the account back: the next one finds the lock free.
+    /// Gives the account back: the next owner finds the lock free. The end of a suspended stream is in the same commit.
     ///
-    /// - Parameter last: What is committed together with that, as the owner; whoever waits for the account waits for one
-    ///   commit.
-    /// - Throws: ``AccountError`` `ownershipLost`, when there is something to commit; ``/Handlers/HandlerError``.
-    func release(_ last: ((borrowing Step) throws -> Void)? = nil) throws {
+    /// - Throws: ``AccountError`` `ownershipLost` when a stream was suspended; ``/Handlers/HandlerError``.
+    func release() throws {
         try Failpoint.beforeRelease.hit()
         place.stopAnswering()
         defer { place.unlock() }
-        let (table, epoch) = (step.table, step.epoch)
-        guard let last else { return try step.store.step { try table.release(epoch: epoch, in: $0) } }
-        try step.run { step in
-            try last(step)
-            try table.release(epoch: epoch, in: step)
-        }
+        try step.release(suspendedAt: suspendedAt)
     }
 
     /// Releases everything without changing the database: another process owns the account.

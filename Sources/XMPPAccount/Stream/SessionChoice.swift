@@ -41,27 +41,17 @@ public struct StoredSession: Hashable, Sendable {
     }
 }
 
-/// The program wants to wait before it logs in.
-struct SessionWait: Error {
-    /// Whole milliseconds, at least one.
-    let duration: Duration
-
-    init(_ duration: Duration) { self.duration = .milliseconds(max(1, duration.milliseconds)) }
-}
-
 extension SessionOpening {
     /// Asks the program, once for each stream, before anything is sent that would resume or bind.
-    mutating func choose() throws {
-        guard let choose = configuration.chooseSession else { return }
-        switch choose(known.session) {
-        case .resume: break
-        case .bind: mayResume = false
-        case .wait(let duration):
-            let wait = SessionWait(duration)
-            throw AccountError(
-                .sessionPostponed,
-                "the program's chooseSession wants to wait; it is asked again in \(wait.duration.milliseconds) ms",
-                cause: wait)
+    ///
+    /// - Returns: The time that the program wants to wait, in whole milliseconds; nil to log in now.
+    mutating func choose() -> Duration? {
+        switch configuration.chooseSession?(known.session) {
+        case nil, .resume: return nil
+        case .bind:
+            mayResume = false
+            return nil
+        case .wait(let time): return .milliseconds(max(1, time.milliseconds))
         }
     }
 

@@ -41,12 +41,13 @@ struct SessionOpening {
     /// The result of a login.
     enum Result {
         case opened(StreamOpener.Outcome)
+        case wait(Duration)
         /// The server did not understand a request that relied on an earlier offer.
         case staleOffer(AccountError)
     }
 
     mutating func run() async throws -> Result {
-        try choose()
+        if let wait = choose() { return .wait(wait) }
         try stream.start(to: domain, from: from)
         var attempt: Attempt?
         // What was offered last time is most likely offered again.

@@ -40,6 +40,12 @@ struct StreamOpener: Sendable {
         }
     }
 
+    enum Opening: Sendable {
+        case opened(OpenedStream)
+        /// The program wants to wait for that long before it logs in.
+        case wait(Duration)
+    }
+
     let configuration: AccountConfiguration
     let login: any LoginKeeping
     let memory: LoginMemory
@@ -49,7 +55,7 @@ struct StreamOpener: Sendable {
     private static let redirectionLimit = 4
 
     /// - Parameter loop: What waits. Canceling the task ends the attempt.
-    func open(on loop: EventLoop) async throws -> OpenedStream {
+    func open(on loop: EventLoop) async throws -> Opening {
         let connector = StreamConnector(
             configuration: configuration, memory: memory,
             deadline: loop.deadline(after: configuration.connectTimeout), loop: loop)
@@ -65,9 +71,11 @@ struct StreamOpener: Sendable {
                 var opening = SessionOpening(opener: self, stream: stream, known: known)
                 switch try await opening.run() {
                 case .opened(let outcome):
-                    return OpenedStream(
-                        stream, outcome: outcome, answers: opening.answers, uncounted: opening.uncounted,
-                        learned: opening.learned)
+                    return .opened(
+                        OpenedStream(
+                            stream, outcome: outcome, answers: opening.answers, uncounted: opening.uncounted,
+                            learned: opening.learned))
+                case .wait(let time): return .wait(time)
                 case .staleOffer(let error):
                     guard mayBeStale else { throw error }
                     configuration.log(.verbose, .login, "the server offers something else than last time")

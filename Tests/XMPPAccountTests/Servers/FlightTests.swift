@@ -40,7 +40,7 @@ extension RealServerTests {
                 let opener = StreamOpener(
                     configuration: account.configuration, login: try StoredLogin(account),
                     memory: memory, resource: "flight.\(StanzaID.random())")
-                let opened = try await onThread { try EventLoop.run { try await opener.open(on: $0) } }
+                let opened = try await opener.opened()
                 let flights = try #require(proxy.records.last).flights
                 let account = account
                 let isResumed = try account.store.step { step in

@@ -177,7 +177,7 @@ extension RealServerTests {
                         configuration: account.configuration,
                         login: try StoredLogin(account),
                         memory: memory, resource: "keys")
-                    let opened = try await onThread { try EventLoop.run { try await opener.open(on: $0) } }
+                    let opened = try await opener.opened()
                     #expect(opened.learned.scram?.mechanism.name == "SCRAM-SHA-256-PLUS")
                     opened.connection.closeDirty()
                 }

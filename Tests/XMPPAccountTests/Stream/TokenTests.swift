@@ -115,7 +115,7 @@ import XMPPTestKit
             let opener = StreamOpener(
                 configuration: account.configuration, login: try StoredLogin(account),
                 memory: LoginMemory(), resource: "lost")
-            let opened = try await onThread { try EventLoop.run { try await opener.open(on: $0) } }
+            let opened = try await opener.opened()
             #expect(opened.learned.token != nil)
             opened.connection.closeDirty()
             try await account.connect()

@@ -76,9 +76,8 @@ struct BoundedAccount {
     }
 
     private var inbound: InboundStep {
-        InboundStep(
-            account: account, own: Self.own, session: 1, isManaged: true, flushMark: 0, now: .zero,
-            management: StreamManagement())
+        account.inboundStep(
+            own: Self.own, session: 1, flushMark: 0, now: .zero, management: StreamManagement())
     }
 
     /// Takes messages in as far as they are looked at to recognize copies.
@@ -89,14 +88,12 @@ struct BoundedAccount {
         var count = 0
         try step { step in
             for (from, id) in messages {
-                let received = MessageReceived(
-                    account: account,
+                let received = InboundMessage(
                     message: try Message(
                         element: Element(
                             "message", namespace: Namespaces.client,
-                            attributes: ["from": from, "id": id])),
-                    source: .live, delivery: nil)
-                if try account.seen.isNew(received, in: step) { count += 1 }
+                            attributes: ["from": from, "id": id])))
+                if try account.seen.isNew(received, own: Self.own, in: step) { count += 1 }
             }
         }
         return count

@@ -71,12 +71,15 @@ import XMPPCore
         }
     }
 
-    @Test("X20 of many small events the newest 10 000 wait, and a listener that is gone gets none")
+    @Test(
+        "X20 of many small events the newest 10 000 wait, the others are counted, and a listener that is gone gets none"
+    )
     func smallEvents() async throws {
         let folder = try TemporaryFolder()
         let filled = try BoundedAccount(folder.path + "/store.db", [])
         let hub = filled.account.hub
-        let kept = filled.account.events(of: Numbered.self)
+        let dropped = Kept(0)
+        let kept = filled.account.events(of: Numbered.self) { count in dropped.withLock { $0 += count } }
         let offered = Kept(0)
         var gone: AsyncStream<Int>? = hub.listen { _ in
             offered.withLock { $0 += 1 }
@@ -91,6 +94,7 @@ import XMPPCore
         var numbers: [Int] = []
         for await event in kept { numbers.append(event.n) }
         #expect(numbers == Array(9 * EventHub.waiting..<10 * EventHub.waiting))
+        #expect(dropped.withLock { $0 } == 9 * EventHub.waiting)
         withExtendedLifetime(filled) {}
     }
 
