@@ -35,16 +35,16 @@ public struct RosterItem: Hashable, Sendable {
     /// The groups into which the user has put the contact, each once, in the server's order.
     public var groups: [ForeignText]
 
-    /// Makes an item, for tests and lists of a program's own; ``Roster/set(_:name:groups:)`` changes the roster.
+    /// Makes an item, for ``RosterOperations/set(_:)`` and for tests.
     ///
     /// - Parameters:
     ///   - jid: The contact's address.
-    ///   - name: What the user calls the contact; nil for nothing.
-    ///   - subscription: Who sees whose presence.
+    ///   - name: The user's name for the contact; nil for none.
+    ///   - subscription: Subscription state.
     ///   - isAsking: Whether the account has asked to see the contact's presence and is not answered yet.
     ///   - isApproved: Whether the contact's request is approved in advance.
     ///   - groups: The groups into which the user has put the contact.
-    package init(
+    public init(
         _ jid: JID, name: (any TextConvertible)? = nil, subscription: Subscription = .none,
         isAsking: Bool = false,
         isApproved: Bool = false, groups: [any TextConvertible] = []
@@ -92,11 +92,10 @@ enum RosterWire {
     }
 
     /// Returns the request that sets an item: the client sends name and groups only (RFC 6121 section 2.3.1).
-    static func set(_ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible]) -> Element {
-        item(
-            [
-                "jid": jid.description, "name": name,
-            ], groups.map { Element("group", namespace: Namespaces.roster, text: $0) })
+    static func set(_ item: RosterItem) -> Element {
+        self.item(
+            ["jid": item.jid.description, "name": item.name],
+            item.groups.map { Element("group", namespace: Namespaces.roster, text: $0) })
     }
 
     static func remove(_ jid: JID) -> Element {
