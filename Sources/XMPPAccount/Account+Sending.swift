@@ -134,7 +134,7 @@ extension Account {
         let xml = Serializer().bytes(element)
         try checkSize(xml, in: step)
         if modules.giveBackMessages {
-            try seen.noteSent(message.originID ?? id, own: configuration.jid, in: step)
+            try seen.recordSent(message.originID ?? id, own: configuration.jid, in: step)
         }
         let handler =
             if let acknowledged { try step.bind(acknowledged) } else { HandlerID<StanzaAcknowledged>?.none }
@@ -165,7 +165,7 @@ extension Account {
         try checkSize(xml, in: step)
         let handler =
             if let acknowledged { try step.bind(acknowledged) } else { HandlerID<StanzaAcknowledged>?.none }
-        try ownPresence.note(presence, in: step)
+        try ownPresence.record(presence, in: step)
         try outbox.append(
             .presence, id: presence.id, key: AcknowledgedStanza.storing(key), xml: xml,
             session: sessions.openNumber(in: step), handler: handler, in: step)
@@ -290,7 +290,7 @@ extension Account {
     /// Wakes the owner of the stream after the commit, here or in another process, to handle what the step wrote.
     func wakeAfterCommit(_ step: borrowing Step) {
         step.afterCommit { [self] in
-            mailbox.noteRows()
+            mailbox.recordRows()
             if !ownsStream.load(ordering: .relaxed) { store.notifyOthers() }
         }
     }

@@ -98,7 +98,7 @@ public final class Account: Sendable {
             try OwnershipTable(account: id ?? 0).giveUpCopied(
                 sent: places.sent(account: id ?? 0, store),
                 isLocked: { places.isLocked(account: id ?? 0, store) }, in: step)
-            try modules.note(account: id ?? 0, retired: configuration.retiredModules, in: step)
+            try modules.record(account: id ?? 0, retired: configuration.retiredModules, in: step)
             return id ?? 0
         }
         requests = PendingIQTable(account: id)
@@ -114,7 +114,7 @@ public final class Account: Sendable {
         runner = try HandlerRunner(store, configuration.loggedRunner)
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
-        store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.noteRowsOfOthers() }
+        store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.recordRowsOfOthers() }
         try runner.attach(self, isConnected: false)
     }
 
@@ -172,7 +172,7 @@ public final class Account: Sendable {
         try await opened
         try started.get()
         // What others committed behind the first look and before they were listened to.
-        if store.notificationsByOthers != told { mailbox.noteRowsOfOthers() }
+        if store.notificationsByOthers != told { mailbox.recordRowsOfOthers() }
     }
 
     /// Closes the connection without ending the session, which can be resumed, and lets another process own it.

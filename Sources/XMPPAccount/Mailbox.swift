@@ -80,7 +80,7 @@ final class Mailbox: Sendable {
     }
 
     /// Returns the commands since the last call, and whether rows were committed that the loop has not read.
-    func takeAll() -> (commands: [Command], hasNewRows: Bool) {
+    func removeAll() -> (commands: [Command], hasNewRows: Bool) {
         state.withLock { state in
             defer {
                 state.commands.removeAll()
@@ -102,7 +102,7 @@ final class Mailbox: Sendable {
     func endTurn() { state.withLock { $0.loop = nil } }
 
     /// Stanzas to send were committed. The loop's own steps look at the outbox by themselves.
-    func noteRows() {
+    func recordRows() {
         let isNews = state.withLock { state in
             let isForeign = state.loop != .current
             // A step notes each of its stanzas. Whoever set the mark raises the signal, and the loop takes the mark after
@@ -114,7 +114,7 @@ final class Mailbox: Sendable {
     }
 
     /// Another process may have committed stanzas to send: it tells so.
-    func noteRowsOfOthers() {
+    func recordRowsOfOthers() {
         state.withLock { $0.hasNewRows = true }
         signal.raise()
     }

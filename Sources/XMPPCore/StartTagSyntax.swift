@@ -9,7 +9,7 @@ enum StartTagSyntax {
     case attributeSpace, equals, value
 
     /// A character that may be one of a name.
-    mutating func takeName() throws(ParserFault) {
+    mutating func readName() throws(ParserFault) {
         switch self {
         case .name, .attribute: break
         case .space: self = .attribute
@@ -18,7 +18,7 @@ enum StartTagSyntax {
     }
 
     /// White space.
-    mutating func takeSpace() {
+    mutating func readSpace() {
         switch self {
         case .name, .value: self = .space
         case .attribute: self = .attributeSpace
@@ -27,13 +27,13 @@ enum StartTagSyntax {
     }
 
     /// The `=` of an attribute.
-    mutating func takeEquals() throws(ParserFault) {
+    mutating func readEquals() throws(ParserFault) {
         guard self == .attribute || self == .attributeSpace else { throw .startTag }
         self = .equals
     }
 
     /// The quote in front of a value.
-    mutating func takeValue() throws(ParserFault) {
+    mutating func readValue() throws(ParserFault) {
         guard self == .equals else { throw .startTag }
         self = .value
     }

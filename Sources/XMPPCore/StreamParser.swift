@@ -123,11 +123,11 @@ public final class StreamParser {
                 isDead = true
                 var reason = error.error
                 reason.element = unfinished
-                reason.events = takeEvents()
+                reason.events = removeEvents()
                 throw reason
             }
         }
-        return takeEvents()
+        return removeEvents()
     }
 
     /// Parses the next bytes of the stream.
@@ -161,7 +161,7 @@ public final class StreamParser {
             && pending.isEmpty
     }
 
-    private func takeEvents() -> [Event] {
+    private func removeEvents() -> [Event] {
         let events = builder.pointee.events
         builder.pointee.events = []
         return events

@@ -26,7 +26,7 @@ extension HandlerStore {
                 row.optionalInteger(0)
             }
             guard known != inode else { return }
-            try step.noteCopy()
+            try step.recordCopy()
             step.transaction.log(.warning, .store) {
                 "the database was copied, moved or put back from a backup: what others know of it is newer"
             }
@@ -75,7 +75,7 @@ extension Step {
 
     /// Notes that this database is a copy. Handlers that are bound from now on have other idempotency keys than those that
     /// the original has bound, or will bind, under the same ids; those that are in the copy keep theirs.
-    package func noteCopy() throws(HandlerError) {
+    package func recordCopy() throws(HandlerError) {
         let newest =
             try first("SELECT seq FROM sqlite_sequence WHERE name = 'handler'") {
                 (row) throws(HandlerError) in row.integer(0)

@@ -70,7 +70,7 @@ struct MessageTaken: Handler {
         {
             try omemo.learn(event: event, from: call.message.from ?? omemo.ownJID, in: call.step)
         }
-        try OmemoArrival(service: omemo, received: call.context).take(in: call.step)
+        try OmemoArrival(service: omemo, received: call.context).handle(in: call.step)
     }
 }
 

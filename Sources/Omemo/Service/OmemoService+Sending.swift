@@ -224,10 +224,10 @@ extension OmemoService {
             throw SignalFailure.noSession
         }
         let opened = step.keeping { OpenSessions() }
-        let memory = opened.memory(own, with: peer, record: session.takeRecord())
+        let memory = opened.memory(own, with: peer, record: session.removeRecord())
         let encrypted = try SignalSession(peer.version, memory).encrypt(keyMaterial)
         try sessions.advance(memory.session ?? [], with: peer, in: step)
-        try sessions.noteUsed(session, with: peer, in: step)
+        try sessions.recordUse(session, with: peer, in: step)
         opened.keep(memory, with: peer)
         OmemoFailpoint.encrypted.hit()
         return OmemoEncrypted.Key(

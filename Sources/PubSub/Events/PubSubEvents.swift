@@ -59,7 +59,7 @@ public struct PubSubEvents: LibraryModule, AccountModule {
         let own = try account.ownAddress(in: step)
         let service = message.from ?? own
         guard let event = message.element.child(EventWire.event, Namespaces.pubsubEvent) else {
-            return try SubscriptionRequestArrival(account: account, service: service).take(message, in: step)
+            return try SubscriptionRequestArrival(account: account, service: service).handle(message, in: step)
         }
         guard service.isBare else {
             account.ignore(
@@ -71,7 +71,7 @@ public struct PubSubEvents: LibraryModule, AccountModule {
             account: account, service: service, isOwn: service == own,
             sentAt: Self.sentAt(message, service: service, own: own, now: step.now),
             subscriptionIDs: Self.subscriptionIDs(message))
-        let isTaken = try arrival.take(event, in: step)
+        let isTaken = try arrival.handle(event, in: step)
         return isTaken && message.body == nil
     }
 
@@ -103,7 +103,7 @@ private struct EventArrival {
     let subscriptionIDs: [ForeignText]
 
     /// - Returns: Whether there was a standing handler for any of it.
-    func take(_ event: Element, in step: borrowing Step) throws -> Bool {
+    func handle(_ event: Element, in step: borrowing Step) throws -> Bool {
         let isKnown = try isKnown(in: step)
         var isTaken = false
         for element in event.elements {
@@ -147,7 +147,7 @@ private struct EventArrival {
     ) throws(HandlerError) -> PubSubEvent.Change? {
         switch change {
         case .items(let items):
-            let news = try seen.takeNews(items, at: service, in: step)
+            let news = try seen.recordNews(items, at: service, in: step)
             if news.isEmpty && !items.isEmpty { return nil }
             return .items(news)
         case .retracted(let ids): try seen.forget(ids, at: service, in: step)

@@ -45,7 +45,7 @@ struct SeenItemTable {
     /// Those of the items that are new or have other content than before; they are noted.
     ///
     /// What has no id is not kept by the service, and what has no content may have changed: both are always new.
-    func takeNews(
+    func recordNews(
         _ items: [PubSubItem], at service: JID, in step: borrowing Step
     ) throws(HandlerError) -> [PubSubItem] {
         var known = try known(at: service, in: step)
@@ -60,7 +60,7 @@ struct SeenItemTable {
         }
         // What would go again at once is not written: an event may hold thousands of items.
         let kept = changed.suffix(Self.itemsPerNode).map { (id: $0, digest: known[$0]) }
-        try note(kept, at: service, in: step)
+        try record(kept, at: service, in: step)
         return news
     }
 
@@ -74,7 +74,7 @@ struct SeenItemTable {
         return Dictionary(rows) { _, newer in newer }
     }
 
-    private func note(
+    private func record(
         _ items: [(id: ForeignText, digest: Int64?)], at service: JID, in step: borrowing Step
     ) throws(HandlerError) {
         guard !items.isEmpty else { return }

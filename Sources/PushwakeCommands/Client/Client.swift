@@ -178,7 +178,7 @@ package enum ClientApp {
         return try source.first(sql, peer.bare.description) { (row) throws(HandlerError) in read(row) }
     }
 
-    static func noteShown(_ row: Int64, in step: borrowing Step) throws {
+    static func recordShown(_ row: Int64, in step: borrowing Step) throws {
         try step.execute("DELETE FROM message WHERE row = ?", row)
     }
 }
@@ -211,7 +211,7 @@ extension Client {
             }
             // Shown, then marked: one that dies in between shows it again rather than never.
             try store.step { step in
-                try ClientApp.noteShown(row, in: step)
+                try ClientApp.recordShown(row, in: step)
                 try OutputEnd.current?.store(in: step)
             }
         }

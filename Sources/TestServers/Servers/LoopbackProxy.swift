@@ -38,7 +38,7 @@ package final class LoopbackProxy: Sendable {
 
         init(openedAt: Int64) { self.openedAt = openedAt }
 
-        mutating func note(fromClient: Bool) {
+        mutating func record(fromClient: Bool) {
             guard passages.count < Self.passageLimit else { return }
             passages.append(Passage(at: ServerTime.monotonicNanoseconds, isFromClient: fromClient))
         }
@@ -152,7 +152,7 @@ final class ProxyState: Sendable {
         }
     }
 
-    func note(_ index: Int, _ body: (inout LoopbackProxy.Record) -> Void) {
+    func record(_ index: Int, _ body: (inout LoopbackProxy.Record) -> Void) {
         state.withLock { body(&$0.records[index]) }
     }
 }

@@ -153,7 +153,7 @@ final class ProxyLoop: @unchecked Sendable {
         if !arrived.isEmpty {
             let isNew = !link.isInFlight
             link.isInFlight = true
-            shared.note(link.index) { record in
+            shared.record(link.index) { record in
                 if isNew { record.flights += 1 }
                 record.sent += arrived.count
                 let room = (1 << 20) - record.clientBytes.count
@@ -162,13 +162,13 @@ final class ProxyLoop: @unchecked Sendable {
         }
         if room(of: link) == 0, !link.up.isAtEnd { leave(&link) }
         _ = read(&link.down)
-        if write(&link.up) > 0 { shared.note(link.index) { $0.note(fromClient: true) } }
+        if write(&link.up) > 0 { shared.record(link.index) { $0.record(fromClient: true) } }
         let delivered = write(&link.down)
         if delivered > 0 {
             link.isInFlight = false
-            shared.note(link.index) { record in
+            shared.record(link.index) { record in
                 record.received += delivered
-                record.note(fromClient: false)
+                record.record(fromClient: false)
             }
         }
     }

@@ -11,7 +11,7 @@ final class Deferral: Sendable {
     /// Whether a handler asked for it to be handled later; what it asked in a savepoint that was undone does not count.
     var mayBeDeferred: Bool { state.withLock { $0 } }
 
-    func noteDeferred() { state.withLock { $0 = true } }
+    func recordDeferral() { state.withLock { $0 = true } }
 }
 
 /// A context whose stanza a handler may acknowledge later: ``MessageReceived``, ``PresenceReceived``, ``IQRequest``,
@@ -76,7 +76,7 @@ extension Account {
             )
         }
         try sessions.defer(delivery.receipt, in: step)
-        delivery.noteDeferred()
+        delivery.recordDeferral()
         return delivery.receipt
     }
 

@@ -205,7 +205,7 @@ package struct InboundStep {
         // By what it was when it came: a filter may have taken the id out that we gave it.
         context.isEcho = try isEcho(context.message, in: step)
         context.message = passed
-        guard try !takenByModule(context, in: step) else { return }
+        guard try !claimedByModule(context, in: step) else { return }
         context.isFromOwnNickname = try isFromOwnNickname(context.message, in: step)
         let handlers: [HandlerID<MessageReceived>] = try account.listeners.handlers(
             of: ListenerTable.messages, in: step)
@@ -252,7 +252,7 @@ package struct InboundStep {
     }
 
     /// Shows a message to the modules, until one takes it.
-    private func takenByModule(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
+    private func claimedByModule(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         guard !account.modules.modules.isEmpty else { return false }
         let isTaken = try account.showModules(in: step) { module in
             try module.hooks.receiveMessage?(received, step) ?? false

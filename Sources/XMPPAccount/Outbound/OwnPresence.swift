@@ -18,7 +18,7 @@ struct OwnPresenceTable {
         ])
 
     /// Notes presence that is sent. What goes to one address alone, such as a room, is none of this.
-    func note(_ presence: Presence, in step: borrowing Step) throws(HandlerError) {
+    func record(_ presence: Presence, in step: borrowing Step) throws(HandlerError) {
         guard presence.to == nil else { return }
         switch presence.type {
         case nil: try set(presence.element, in: step)

@@ -84,7 +84,7 @@ final class LoginMemory: Sendable {
     }
 
     /// Keeps where a stream error sends the client.
-    func note(_ error: AccountError, of configuration: AccountConfiguration) {
+    func record(_ error: AccountError, of configuration: AccountConfiguration) {
         redirection = StreamConnector.redirection(error, configuration)
     }
 

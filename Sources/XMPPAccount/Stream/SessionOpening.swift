@@ -74,7 +74,7 @@ struct SessionOpening {
                 configuration.log(
                     .info, .login,
                     "logged in by \(attempt.exchange.mechanismName)\(attempt.isExtensible ? " (SASL2)" : "")")
-                note(attempt)
+                record(attempt)
                 return try await start(after: success, attempt)
             case .failure(let failure):
                 configuration.log(.verbose, .login, "\(attempt.exchange.mechanismName) was refused")
@@ -92,7 +92,7 @@ struct SessionOpening {
     }
 
     /// Remembers a successful login.
-    private mutating func note(_ attempt: Attempt) {
+    private mutating func record(_ attempt: Attempt) {
         guard let scram = attempt.exchange as? SCRAMClient, let keys = scram.keys else { return }
         learned.scram = (scram.mechanism, keys.iterations)
         opener.memory.keys = keys

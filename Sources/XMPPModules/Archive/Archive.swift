@@ -98,10 +98,10 @@ public struct Archive: Sendable {
     private var own: JID { account.configuration.jid.bare }
 
     /// A message came that could not be read, perhaps out of an archive that is being fetched.
-    func noteUnread(_ stanza: Element, in step: borrowing Step) throws {
+    func recordUnread(_ stanza: Element, in step: borrowing Step) throws {
         guard stanza.name == "message" else { return }
-        guard let sender = stanza["from"] else { return try table.noteUnread(in: own, in: step) }
-        if let archive = try? JID(sender) { try table.noteUnread(in: archive, in: step) }
+        guard let sender = stanza["from"] else { return try table.recordUnread(in: own, in: step) }
+        if let archive = try? JID(sender) { try table.recordUnread(in: archive, in: step) }
     }
 
     /// Asks for the next page of those archives whose turn has come.

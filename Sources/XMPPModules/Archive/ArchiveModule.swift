@@ -97,12 +97,12 @@ public struct ArchiveModule: LibraryModule, AccountModule {
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         if case .archive = message.source { return false }
         guard let id = message.archiveID else { return false }
-        try ArchiveTable(account: message.account.id).noteLive(message.archive, id, in: step)
+        try ArchiveTable(account: message.account.id).recordLive(message.archive, id, in: step)
         return false
     }
 
     func receive(unreadable root: Element, for account: Account, in step: borrowing Step) throws {
-        try account.archive.noteUnread(root, in: step)
+        try account.archive.recordUnread(root, in: step)
     }
 
     // MARK: What must arrive again, and be recognized

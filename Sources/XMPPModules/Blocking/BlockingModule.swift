@@ -111,7 +111,7 @@ struct BlocklistFetched: Handler {
         let account = call.account
         guard try account.sessionNumber(in: call.step) == session else { return }
         account.report(
-            try Self.take(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step)
+            try Self.handle(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step)
     }
 
     /// The errors of a server that does not support blocking.
@@ -119,7 +119,7 @@ struct BlocklistFetched: Handler {
         .itemNotFound, .serviceUnavailable, .featureNotImplemented,
     ]
 
-    private static func take(
+    private static func handle(
         _ outcome: IQReply.Outcome, _ table: BlockingTable, in step: borrowing Step
     ) throws -> BlockingChange {
         switch outcome {

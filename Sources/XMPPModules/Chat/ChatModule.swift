@@ -51,13 +51,13 @@ public struct ChatModule: LibraryModule, AccountModule {
 
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         let chat = message.account.chat
-        if message.isEcho { try chat.noteEcho(message, in: step) }
+        if message.isEcho { try chat.recordEcho(message, in: step) }
         if message.message.type == .error {
-            try chat.noteBounce(message, in: step)
+            try chat.recordBounce(message, in: step)
             return false
         }
         if let id = message.message.receivedID {
-            try chat.noteReceipt(of: id, message, in: step)
+            try chat.recordReceipt(of: id, message, in: step)
             return message.message.body == nil
         }
         if try isToBeConfirmed(message, in: step) { try chat.confirm(message.message, in: step) }

@@ -74,11 +74,11 @@ public struct RoomsModule: LibraryModule, AccountModule {
     }
 
     func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
-        try account.rooms.take(presence, in: step)
+        try account.rooms.handle(presence, in: step)
     }
 
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
-        try message.account.rooms.take(message, in: step)
+        try message.account.rooms.handle(message, in: step)
     }
 
     func isOwn(

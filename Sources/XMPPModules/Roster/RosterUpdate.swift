@@ -96,7 +96,7 @@ struct RosterUpdate {
     func decide(_ jid: JID, isWhole: Bool, in step: borrowing Step) throws {
         let item = try roster.item(for: jid, in: step)
         if item?.isSubscribed == true { return try end(jid, .approved, in: step) }
-        if item?.isAsking == true { return try subscriptions.noteAsked(jid, in: step) }
+        if item?.isAsking == true { return try subscriptions.recordAsked(jid, in: step) }
         let isAsked = try isWhole && !subscriptions.isUnderWay(to: jid, in: step)
         try end(jid, .denied, askedOnly: !isAsked, in: step)
     }
@@ -168,7 +168,7 @@ struct RosterUpdate {
     func requested(_ presence: Presence, from: JID, in step: borrowing Step) throws {
         guard try from != account.ownAddress(in: step),
             try roster.item(for: from, in: step)?.isSubscriber != true,
-            let request = try subscriptions.note(presence, from: from, in: step)
+            let request = try subscriptions.record(presence, from: from, in: step)
         else { return }
         if try !approve(request, in: step) { report(.requested(request), after: step) }
     }

@@ -51,7 +51,7 @@ struct SubscriptionTable {
     static let maximumRequests = 1000
 
     /// - Returns: The request if it was not known.
-    func note(_ presence: Presence, from jid: JID, in step: borrowing Step) throws(HandlerError)
+    func record(_ presence: Presence, from jid: JID, in step: borrowing Step) throws(HandlerError)
         -> SubscriptionRequest?
     {
         let nick = presence.element.child("nick", Namespaces.nick)?.text
@@ -193,7 +193,7 @@ struct SubscriptionTable {
         }.compactMap(\.self)
     }
 
-    func noteAsked(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
+    func recordAsked(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE subscription_wait SET asked = 1 WHERE account = ? AND jid = ?", account, jid.description)
     }

@@ -156,7 +156,7 @@ final class ServerConnection {
         guard try transport.flush() else { return checkOutput() }
         if isSpent, let budget = sendBudget { return drop(budget.ending) }
         switch phase {
-        case .awaitingTLS: try beginTLS(context)
+        case .awaitingTLS: try startTLS(context)
         case .finishing: finish()
         default: break
         }
@@ -175,8 +175,8 @@ final class ServerConnection {
     }
 
     /// Begins TLS as the server.
-    func beginTLS(_ context: TLSContext) throws {
-        try transport.beginAcceptingTLS(context)
+    func startTLS(_ context: TLSContext) throws {
+        try transport.startServerHandshake(context)
         try restart()
         phase = .handshaking
     }

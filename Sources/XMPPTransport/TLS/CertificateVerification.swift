@@ -37,12 +37,12 @@ final class CertificateVerification {
                     .tlsFailed,
                     "\"\(domain)\" cannot be a domain that a "
                         + "certificate names; check the account's address.",
-                    cause: OpenSSLErrors.take())
+                    cause: OpenSSLErrors.removeAll())
             }
         }
         SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())
         SSL_set_verify(ssl, SSL_VERIFY_PEER) { isGood, store in
-            if isGood != 1, let store { CertificateVerification.note(store) }
+            if isGood != 1, let store { CertificateVerification.record(store) }
             return isGood  // Only noted: whether it is good is OpenSSL's decision.
         }
     }
@@ -54,7 +54,7 @@ final class CertificateVerification {
         return noted?.code == result ? noted : Failure(code: result)
     }
 
-    private static func note(_ store: OpaquePointer) {
+    private static func record(_ store: OpaquePointer) {
         guard let ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
             let owner = SSL_get_ex_data(OpaquePointer(ssl), 0)
         else { return }
