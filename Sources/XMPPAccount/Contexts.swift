@@ -100,13 +100,19 @@ public struct MessageReceived: Sendable {
     /// The way in which a message arrived.
     public enum Source: Hashable, Sendable, Codable {
         /// A message to this client, or to the account.
-        case live
-        /// As a copy of what another client of the account received (XEP-0280).
+        case direct
+        /// Carbon copy of a message that another client of the account received (XEP-0280).
         case carbonReceived
-        /// As a copy of what another client of the account sent (XEP-0280).
+        /// Carbon copy of a message that another client of the account sent (XEP-0280).
         case carbonSent
         /// Message of an archive (XEP-0313): the archive, the id there, and the time of storing.
         case archive(JID, id: ForeignText, storedAt: Timestamp)
+
+        // The names in stored contexts.
+        private enum CodingKeys: String, CodingKey {
+            case direct = "live"
+            case carbonReceived, carbonSent, archive
+        }
     }
 
     /// The account that received it.
@@ -123,7 +129,7 @@ public struct MessageReceived: Sendable {
     /// While it is being delivered.
     let delivery: Deferral?
 
-    package init(account: Account, message: Message, source: Source = .live) {
+    package init(account: Account, message: Message, source: Source = .direct) {
         self.init(account: account, message: message, source: source, delivery: nil)
     }
 
@@ -196,7 +202,7 @@ extension MessageReceived: StoredContext, AccountContext {
 
     package func stored() throws -> [UInt8] {
         let stanza = Serializer().bytes(message.element)
-        if source == .live, !isFromOwnNickname { return stanza }
+        if source == .direct, !isFromOwnNickname { return stanza }
         return try [UInt8](
             JSONEncoder().encode(
                 Stored(
@@ -205,7 +211,7 @@ extension MessageReceived: StoredContext, AccountContext {
     }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
-        var stored = Stored(source: .live, stanza: String(decoding: bytes, as: UTF8.self))
+        var stored = Stored(source: .direct, stanza: String(decoding: bytes, as: UTF8.self))
         if bytes.first == UInt8(ascii: "{") {
             stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         }

@@ -273,7 +273,7 @@ struct StreamScanner {
 
     private mutating func readStartTagByte(_ byte: UInt8) throws(ParserFault) {
         if isClosed {
-            throw ParserFault.stream(.notWellFormed, "A second root element behind the end of the stream.")
+            throw ParserFault.stream(.notWellFormed, "A second root element after the end of the stream.")
         }
         if byte <= 0x3F, byte != UInt8(ascii: ":") {
             throw ParserFault.noTag

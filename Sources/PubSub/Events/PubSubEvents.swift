@@ -52,7 +52,7 @@ public struct PubSubEvents: LibraryModule, AccountModule {
     func receive(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         let message = received.message
         // What archives and copies hold is the past; it must not be taken for how things are now.
-        guard received.source == .live, message.type != .error, message.type != .groupchat else {
+        guard received.source == .direct, message.type != .error, message.type != .groupchat else {
             return false
         }
         let account = received.account

@@ -236,7 +236,7 @@ package struct InboundStep {
         }
         switch unwrapped {
         case .untouched:
-            return MessageReceived(account: account, message: message, source: .live, delivery: delivery)
+            return MessageReceived(account: account, message: message, source: .direct, delivery: delivery)
         case .message(let inner, let source):
             return MessageReceived(account: account, message: inner, source: source, delivery: delivery)
         case .taken: return nil

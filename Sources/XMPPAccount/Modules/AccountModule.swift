@@ -19,7 +19,7 @@ public import XMPPCore
 ///     }
 ///
 ///     private func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
-///         guard message.source == .live, let from = message.message.from,
+///         guard message.source == .direct, let from = message.message.from,
 ///             message.message.element.child("attention", "urn:xmpp:attention:0") != nil
 ///         else { return false }
 ///         try step.execute("INSERT INTO called(by, at) VALUES (?, ?)", from.bare.description, step.now)

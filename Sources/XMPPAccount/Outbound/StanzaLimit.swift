@@ -111,7 +111,7 @@ extension Account {
             let reason =
                 isKnown
                 ? "it has \(refused.size) bytes, and the server takes \(limit) at most"
-                : "the server has ended the stream behind it again and again; it has \(refused.size) bytes"
+                : "the server ended the stream after it several times; it has \(refused.size) bytes"
             events.append(.refused(refused.stanza, reason: reason))
         }
         return events

@@ -174,7 +174,7 @@ public struct Chat: Sendable {
 
     /// RFC 6120 section 8.3.1: an error comes from whom was written to, or its server.
     func recordBounce(_ message: MessageReceived, in step: borrowing Step) throws {
-        guard message.source == .live, let id = message.message.id, let row = try table.row(id, in: step),
+        guard message.source == .direct, let id = message.message.id, let row = try table.row(id, in: step),
             try isRecipient(message.message.from, of: row.delivery, in: step),
             let error = message.message.error
         else { return }

@@ -68,7 +68,7 @@ public struct ChatModule: LibraryModule, AccountModule {
     /// said in a room, and not what is looked up in an archive.
     private func isToBeConfirmed(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         let message = received.message
-        guard received.source == .live, message.requestsReceipt, message.id?.isEmpty == false,
+        guard received.source == .direct, message.requestsReceipt, message.id?.isEmpty == false,
             message.type != .groupchat, let from = message.from,
             from.bare != received.account.configuration.jid
         else { return false }

@@ -143,7 +143,7 @@ extension Rooms {
             if received.isEcho, let id = message.originID { try table.confirm(id, to: archive, in: step) }
             return false
         }
-        guard received.source == .live, let from = message.from,
+        guard received.source == .direct, let from = message.from,
             let room = try table.room(from.bare, in: step), room.state == .joining || room.state == .joined
         else {
             let sender = message.from?.bare.description ?? "the server"

@@ -22,7 +22,7 @@ extension SASLExchange {
     package mutating func received(challenge: [UInt8]) throws(SASLError) -> [UInt8] {
         throw SASLError(
             .malformedMessage,
-            "The server asks further questions in \(mechanismName), which has none; its operator must be told."
+            "The server sent a further challenge in \(mechanismName), which has none; report this to its operator."
         )
     }
 

@@ -95,7 +95,7 @@ struct BoundedAccount {
                         element: Element(
                             "message", namespace: Namespaces.client,
                             attributes: ["from": from, "id": id])),
-                    source: .live, delivery: nil)
+                    source: .direct, delivery: nil)
                 if try account.seen.isNew(received, in: step) { count += 1 }
             }
         }
