@@ -6,7 +6,7 @@
 /// ```swift
 /// func run(_ call: borrowing Call<TimerFired>) throws {
 ///     guard call.attempt < 3 else { return }  // the end of it
-///     try call.step.execute("INSERT INTO tick VALUES (?)", call.due)
+///     try call.step.execute("INSERT INTO tick VALUES (?)", call.dueAt)
 /// }
 /// ```
 @dynamicMemberLookup

@@ -41,8 +41,10 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     public let state: State
     /// When it was bound, by the wall clock.
     public let boundAt: Timestamp
-    /// Time of the wall clock at which a runner calls or expires it; nil if it waits for a caller.
-    public let due: Timestamp?
+    /// Time of the wall clock at which a runner calls or expires it; nil without one.
+    ///
+    /// A timeout counts connected time instead and is not shown here.
+    public let dueAt: Timestamp?
     /// Number of runs since it was bound or requeued, with those in which its process died.
     public let attempts: Int
     /// Number of processes that died while it ran.
@@ -57,7 +59,7 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
 
     public var description: String {
         var text = "\(id) \(name)@\(version)\(arguments) \(state.rawValue)"
-        if let due { text += " due \(due)" }
+        if let dueAt { text += " due \(dueAt)" }
         if attempts > 0 { text += " attempts \(attempts)" }
         if let reason { text += ": \(reason)" }
         return text
@@ -79,7 +81,7 @@ extension HandlerStatus {
             id: id, name: row.text(1), version: Int(row.quantity(2)), arguments: Masking.text(row.blob(3)),
             isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
             state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
-            boundAt: row.timestamp(6), due: row.optionalInteger(7).map(Timestamp.init(milliseconds:)),
+            boundAt: row.timestamp(6), dueAt: row.optionalInteger(7).map(Timestamp.init(milliseconds:)),
             attempts: Int(row.quantity(8)),
             deaths: Int(row.quantity(9)), reason: row.optionalText(10), size: row.optionalQuantity(11),
             trace: row.optionalInteger(12).map(AnyHandlerID.init(rawValue:)) ?? id)

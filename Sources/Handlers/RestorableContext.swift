@@ -146,26 +146,26 @@ public struct HandlerScope: PrintedRawValue, RawRepresentable, Hashable, Sendabl
 ///     static let id = "demo.reminder"
 ///     var text: String
 ///     func run(_ call: borrowing Call<TimerFired>) throws {
-///         try call.step.execute("INSERT INTO reminded(text, at) VALUES (?, ?)", text, call.due)
+///         try call.step.execute("INSERT INTO reminded(text, at) VALUES (?, ?)", text, call.dueAt)
 ///     }
 /// }
 /// ```
 public struct TimerFired: StoredContext, RestorableContext {
     /// When it was due, by the wall clock.
-    public let due: Timestamp
+    public let dueAt: Timestamp
     /// The number of periods that passed while no process ran the timer; the handler is not called for them.
     public let missed: Int64
     /// The environment in which the timer was bound, for example an account; nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
-    package init(due: Timestamp, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
-        self.due = due
+    package init(dueAt: Timestamp, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
+        self.dueAt = dueAt
         self.missed = missed
         self.environment = environment
     }
 
     /// The due time only: after the death of a process the same call repeats later, with more missed periods.
-    package var fingerprint: UInt64 { UInt64(bitPattern: due.milliseconds) }
+    package var fingerprint: UInt64 { UInt64(bitPattern: dueAt.milliseconds) }
 
     private struct Stored: Codable {
         var due: Timestamp
@@ -173,11 +173,11 @@ public struct TimerFired: StoredContext, RestorableContext {
     }
 
     package func stored() throws -> [UInt8] {
-        try ArgumentCoding.encode(Stored(due: due, missed: missed))
+        try ArgumentCoding.encode(Stored(due: dueAt, missed: missed))
     }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try ArgumentCoding.value(Stored.self, from: bytes)
-        self.init(due: stored.due, missed: stored.missed, environment: environment)
+        self.init(dueAt: stored.due, missed: stored.missed, environment: environment)
     }
 }

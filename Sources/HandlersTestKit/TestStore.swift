@@ -60,11 +60,11 @@ public final class TestStore: Sendable {
     /// Its runner, for environments and connected time; another one after ``restart(registry:)``.
     public var runner: HandlerRunner { program.withLock { $0.runner } }
 
-    /// Calls everything that is due now, and waits for the async handlers among it.
+    /// Calls everything that is due now by wall clock or connected time, and waits for its async handlers.
     ///
-    /// - Returns: The time until something is due; nil when nothing is.
+    /// - Returns: The time until something is due by either of them; nil when nothing is.
     /// - Throws: `HandlerError` when the store fails, or with the code `handlers-run-on` when async handlers run for longer
-    ///   than ``longestRun``; `CancellationError`.
+    ///   than a minute; `CancellationError`.
     @discardableResult
     public func runDue() async throws -> Duration? { try await runDue(within: Self.longestRun) }
 

@@ -1,5 +1,8 @@
 /// A point in time of the wall clock, in whole milliseconds since 1970, UTC.
 ///
+/// Names that end in `At` are such points. A `timeout` is a `Duration` of connected time instead, except where it says another
+/// clock.
+///
 /// ```swift
 /// let end = step.now + .seconds(60)
 /// let age: Duration = step.now - end

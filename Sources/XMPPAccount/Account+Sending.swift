@@ -24,7 +24,7 @@ extension Account {
     ///   - orElse: Called with the reason when the answer can never come, such as after a lost session. Whether the
     ///     operation was carried out is then unknown.
     ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for
-    ///     ``AccountConfiguration/requestTimeout``.
+    ///     ``AccountConfiguration/connectedRequestTimeout``.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
     /// - Returns: The request's id, which ``cancelRequest(id:overriding:in:)`` takes.
     /// - Throws: ``AccountError`` `invalidStanza` for a question that cannot be sent, `stanzaTooLarge`, `outboxFull`,
@@ -49,7 +49,7 @@ extension Account {
     ///   - then: Called with the result, the error or the timeout.
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for
-    ///     ``AccountConfiguration/requestTimeout``.
+    ///     ``AccountConfiguration/connectedRequestTimeout``.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
     ///   - step: The step that it commits with.
     /// - Returns: The request's id, which ``cancelRequest(id:overriding:in:)`` takes.
@@ -84,7 +84,8 @@ extension Account {
         let connectedTime = try currentConnectedTime(in: step)
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
-            connectedDeadline: TimeSource.sum(connectedTime, terms.timeout ?? configuration.requestTimeout),
+            connectedDeadline: TimeSource.sum(
+                connectedTime, terms.timeout ?? configuration.connectedRequestTimeout),
             timeoutPolicy: terms.policy, in: step)
         try outbox.append(.request, id: iq.id, xml: xml, session: session, in: step)
         try Failpoint.afterBind.hit()

@@ -107,7 +107,7 @@ public final class Account: Sendable {
         ownerships = OwnershipTable(account: id)
         listeners = ListenerTable(account: id)
         ownPresence = OwnPresenceTable(account: id)
-        inboundRequests = InboundRequestTable(account: id, timeout: configuration.requestTimeout)
+        inboundRequests = InboundRequestTable(account: id, timeout: configuration.connectedRequestTimeout)
         policy = Mutex(configuration.acknowledgements)
         logins = LoginTable(account: id)
         connectedClock = ConnectedClock(time: configuration.time)

@@ -113,8 +113,8 @@ public struct AccountConfiguration: Sendable {
     public var role: HandlerStore.Role = .main
     /// Start of the resource. A random part follows, new for every session, so that peers can distinguish sessions.
     package var resourcePrefix: String = "dh"
-    /// The timeout of requests, in connected time; 1 ms or more.
-    public var requestTimeout: Duration = .seconds(60)
+    /// Connected time after which a request times out; 1 ms or more.
+    public var connectedRequestTimeout: Duration = .seconds(60)
     /// The configuration of ``Account/runner``: the number of leases, and what gets final failures.
     /// These are written to ``log`` as well.
     ///
@@ -122,10 +122,12 @@ public struct AccountConfiguration: Sendable {
     /// configuration.runner = .init(leases: 16) { error in metrics.count(error) }
     /// ```
     public var runner = HandlerRunner.Configuration()
-    /// The timeout of a connection attempt, from the first lookup to a session; 1 ms or more.
+    /// The timeout of a connection attempt, from the first lookup to a session, by the machine's monotonic clock; 1 ms or more.
     public var connectTimeout: Duration = .seconds(30)
-    /// The timeout of an ack request or a ping, after which the connection counts as dead;
-    /// 1 ms or more. Also the limit for bytes that its system does not acknowledge (TCP_USER_TIMEOUT).
+    /// The timeout of an ack request or a ping, by the machine's monotonic clock; 1 ms or more.
+    ///
+    /// After it the connection counts as dead. Also the limit for bytes that the server's system does not acknowledge
+    /// (TCP_USER_TIMEOUT).
     public var acknowledgementTimeout: Duration = .seconds(30)
     /// After how much time without a proof that the server hears this side it is asked for one, on an open stream; more than
     /// 0, nil for never.
@@ -136,8 +138,8 @@ public struct AccountConfiguration: Sendable {
     public var keepAlive: Duration? = .seconds(60)
     /// The same while ``Account/clientState`` is `inactive` (XEP-0352); the longer of the two holds then.
     public var inactiveKeepAlive: Duration = .seconds(600)
-    /// The wait for a silent owner before takeover; 1 ms or more. The last 5 %, at most 25 ms, are for the
-    /// takeover itself.
+    /// The wait for a silent owner before takeover, by the machine's monotonic clock; 1 ms or more. The last 5 %, at most 25 ms,
+    /// are for the takeover itself.
     public var ownerSilence: Duration = .milliseconds(500)
     /// The maximum number of stanzas in the outbox, 1 or more. Further ones are refused with an error.
     public var maximumOutbox: Int = 100_000
@@ -161,8 +163,9 @@ public struct AccountConfiguration: Sendable {
     /// }
     /// ```
     public var chooseSession: (@Sendable (_ session: StoredSession?) -> SessionChoice)?
-    /// The requested time that the server keeps a session after its stream broke, in whole seconds, fractions cut
-    /// off; nil or less than a second leaves it to the server.
+    /// The requested time that the server keeps a session after its stream broke, by the server's clock.
+    ///
+    /// In whole seconds, fractions cut off; nil or less than a second leaves it to the server.
     public var resumptionWindow: Duration?
     /// The modules of the account, the same in every process that uses it. `.standard` of `XMPPModules`
     /// is what a messenger needs.

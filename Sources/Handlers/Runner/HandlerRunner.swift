@@ -171,9 +171,9 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         }
     }
 
-    /// Calls everything that is due now; async handlers are started, not waited for.
+    /// Calls everything that is due now by wall clock or connected time; starts async handlers without waiting for them.
     ///
-    /// - Returns: How long it may rest until something is due; nil when nothing is.
+    /// - Returns: The time until something is due by either of them; nil when nothing is.
     /// - Throws: ``HandlerError`` when the store fails.
     @discardableResult
     public func runDue() throws -> Duration? {

@@ -73,7 +73,8 @@ struct OmemoSessionTable {
             record, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)
     }
 
-    func recordHeartbeat(chain: [UInt8], with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError)
+    func recordHeartbeat(chain: [UInt8], with peer: OmemoAddress, in step: borrowing Step)
+        throws(HandlerError)
     {
         try step.execute(
             "UPDATE omemo_session SET heartbeat = ? WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",

@@ -59,7 +59,8 @@ public struct PubSubEvents: LibraryModule, AccountModule {
         let own = try account.ownAddress(in: step)
         let service = message.from ?? own
         guard let event = message.element.child(EventWire.event, Namespaces.pubsubEvent) else {
-            return try SubscriptionRequestArrival(account: account, service: service).handle(message, in: step)
+            return try SubscriptionRequestArrival(account: account, service: service).handle(
+                message, in: step)
         }
         guard service.isBare else {
             account.ignore(

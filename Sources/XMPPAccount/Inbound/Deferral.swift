@@ -28,7 +28,7 @@ public protocol DeferrableContext: AccountContext {
     ///
     /// - A message or presence reaches the listeners again; the modules have already processed a presence.
     /// - A request is answered once: an answer also acknowledges it, and its timeout goes on
-    ///   (``AccountConfiguration/requestTimeout``).
+    ///   (``AccountConfiguration/connectedRequestTimeout``).
     /// - The handler of an answer does not end with this call: its writes commit, and the request does not time out any
     ///   more. It ends when the answer is acknowledged, or with a call that does not defer. If the session is lost before,
     ///   it is invalidated with `sessionLost`.

@@ -63,7 +63,9 @@ extension Account {
         return removed
     }
 
-    private func withdraw(_ module: RegisteredModule, _ isWithdrawn: Kept<Bool>, in step: borrowing Step) throws {
+    private func withdraw(_ module: RegisteredModule, _ isWithdrawn: Kept<Bool>, in step: borrowing Step)
+        throws
+    {
         let list = try modules.removing(module)
         if try sessions.openNumber(in: step) != nil {
             try guarding(module, in: step) {

@@ -111,7 +111,8 @@ struct BlocklistFetched: Handler {
         let account = call.account
         guard try account.sessionNumber(in: call.step) == session else { return }
         account.report(
-            try Self.handle(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step)
+            try Self.handle(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step
+        )
     }
 
     /// The errors of a server that does not support blocking.

@@ -168,7 +168,8 @@ extension Rooms {
     }
 
     /// Handles a room's messages about itself.
-    private func handleNews(_ message: Message, from: JID, _ room: Room, in step: borrowing Step) throws -> Bool
+    private func handleNews(_ message: Message, from: JID, _ room: Room, in step: borrowing Step) throws
+        -> Bool
     {
         // XEP-0045 section 7.2.15: only a message that has a subject and no body sets the subject.
         guard message.element.child("body", Namespaces.client) == nil else { return false }

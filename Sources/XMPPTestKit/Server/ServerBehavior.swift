@@ -53,7 +53,8 @@ public struct ServerBehavior: Hashable, Sendable {
     public var offersRosterVersions = false
     /// Whether sessions can be resumed; without it `<enabled/>` has neither `id` nor `resume`.
     public var offersResumption = true
-    /// The time for which a broken session can be resumed, in whole seconds. A client may ask for less.
+    /// The time for which a broken session can be resumed, by the machine's monotonic clock, in whole seconds. A client may ask
+    /// for less.
     public var resumptionWindow: Duration = .seconds(600)
     /// Host and port at which clients should resume; nil for none.
     package var resumptionLocation: String?

@@ -192,7 +192,8 @@ package final class TLSContext: @unchecked Sendable {
             throw TransportError(
                 .invalidCredentialFile,
                 "The key file \(keyFile) cannot be used; it must be readable, in PEM form, without a "
-                    + "password, and fit the certificate in \(certificateFile).", cause: OpenSSLErrors.removeAll())
+                    + "password, and fit the certificate in \(certificateFile).",
+                cause: OpenSSLErrors.removeAll())
         }
     }
 }

@@ -180,7 +180,8 @@ import XMPPTestKit
         let files = try certificates.makeServerCertificate(for: ["example.org"], flaw: .expired)
         let context = try TLSContext.server(certificateFile: files.certificateFile, keyFile: files.keyFile)
         let (client, server) = try makeConnectedPair()
-        try client.startClientHandshake(.client(trust: .file(certificates.authorityFile)), domain: "example.org")
+        try client.startClientHandshake(
+            .client(trust: .file(certificates.authorityFile)), domain: "example.org")
         try server.startServerHandshake(context)
         #expect(transportError { try handshake(client: client, server: server) }?.code == .certificateExpired)
         let error = transportError { for _ in 0..<5 { _ = try server.continueHandshake() } }
