@@ -212,7 +212,8 @@ let package = Package(
         .executableTarget(
             name: "pushwake-omemo",
             dependencies: [
-                "Handlers", "Omemo", "World", "WorldCommands", "XMPPAccount", "XMPPCore", "XMPPModules",
+                "Handlers", "Omemo", "PushwakeCommands", "Simulation", "World", "WorldCommands", "XMPPAccount",
+                "XMPPCore", "XMPPModules",
             ]),
 
         .target(name: "CFloor", dependencies: ["CSQLite", "CXML2"], path: "Benchmarks/CFloor"),

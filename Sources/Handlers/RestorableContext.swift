@@ -63,7 +63,7 @@ extension RestorableContext {
     var callFingerprint: UInt64 {
         let storage = Self.storage
         if let fingerprint = storage.fingerprint { return fingerprint(self) }
-        return fingerprintOf((try? storage.encode(self)) ?? [])
+        return StableHash((try? storage.encode(self)) ?? []).value
     }
 }
 
@@ -85,17 +85,12 @@ package protocol StoredContext: RestorableContext {
 }
 
 extension StoredContext {
-    package var fingerprint: UInt64 { fingerprintOf((try? stored()) ?? []) }
+    package var fingerprint: UInt64 { StableHash((try? stored()) ?? []).value }
 
     public static var storage: ContextStorage<Self> {
         ContextStorage(
             encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
     }
-}
-
-/// FNV-1a: the same in every process, unlike Swift's own hashing.
-private func fingerprintOf(_ bytes: [UInt8]) -> UInt64 {
-    bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
 }
 
 /// A context that handlers may also take in another form, such as one with a payload's type.

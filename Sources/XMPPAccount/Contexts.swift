@@ -224,12 +224,12 @@ extension MessageReceived: StoredContext, AccountContext {
 
     /// Fingerprint of the message, cheaper than its XML.
     package var fingerprint: UInt64 {
-        var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+        var digest = StableHash()
         for part in [message.id, message.element["from"], message.body] {
-            for byte in (part ?? "").utf8 { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
-            digest = (digest ^ 0xff) &* 0x100_0000_01b3
+            digest.combine((part ?? "").utf8)
+            digest.combine(0xff)
         }
-        return digest
+        return digest.value
     }
 }
 

@@ -88,9 +88,6 @@ extension Step {
     /// Returns 16 random bytes in hexadecimal digits.
     private static func makeName() -> String {
         var generator = Randomness()
-        return (0..<16).map { _ in
-            let byte = UInt8.random(in: 0...255, using: &generator)
-            return (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }.joined()
+        return (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }.hexadecimal
     }
 }

@@ -119,9 +119,6 @@ extension PubSubEvent: StoredContext, AccountContext {
 
     /// Fingerprint of the event, cheaper than its XML.
     package var fingerprint: UInt64 {
-        var digest: UInt64 = 0xcbf2_9ce4_8422_2325
-        let bytes = Serializer().bytes(change.element(node: node)) + Array(service.description.utf8)
-        for byte in bytes { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        return digest
+        StableHash(Serializer().bytes(change.element(node: node)) + Array(service.description.utf8)).value
     }
 }

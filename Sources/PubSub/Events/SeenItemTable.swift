@@ -137,12 +137,9 @@ struct SeenItemTable {
         try step.execute("DELETE FROM pubsub_seen_item WHERE handler = ?", handler)
     }
 
-    /// A number made from an item's content. FNV-1a: the same in every process, unlike Swift's own hashing. No defense against
-    /// forgery: publishers could only hide items of their own.
+    /// A number made from an item's content. No defense against forgery: publishers could only hide items of their own.
     private static func digest(of payload: Element) -> Int64 {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in Serializer().bytes(ordered(payload)) { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        return Int64(bitPattern: hash)
+        StableHash(Serializer().bytes(ordered(payload))).stored
     }
 
     /// The order of attributes means nothing (XML 1.0 section 3.1), and a service that keeps them in tables shows them in

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 package import Handlers
+import Simulation
 import XMPPAccount
 import XMPPModules
 import XMPPTransport
@@ -218,8 +219,6 @@ extension Client {
     }
 
     package static func json(_ value: some Encodable) throws -> VisibleText {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return VisibleText(json: String(decoding: try encoder.encode(value), as: UTF8.self))
+        VisibleText(json: try OneLineJSON.text(value))
     }
 }

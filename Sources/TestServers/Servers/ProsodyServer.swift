@@ -145,8 +145,7 @@ package final class ProsodyServer: TestServer {
         text.utf8.map { byte in
             let character = Character(UnicodeScalar(byte))
             if byte < 0x80, character.isLetter || character.isNumber { return String(character) }
-            let digits = String(byte, radix: 16)
-            return "%" + (digits.count == 1 ? "0" : "") + digits
+            return "%" + [byte].hexadecimal
         }.joined()
     }
 }

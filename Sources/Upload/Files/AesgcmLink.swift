@@ -63,7 +63,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     public var text: ForeignText {
         let place = address.utf8.dropFirst("https://".utf8.count)
         return ForeignText(
-            Self.scheme + String(Substring(place)) + "#" + Self.hexadecimal(iv) + Self.hexadecimal(key))
+            Self.scheme + String(Substring(place)) + "#" + iv.hexadecimal + key.hexadecimal)
     }
 
     /// The address alone: links appear in logs, keys must not.
@@ -167,10 +167,6 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     }
 
     // MARK: Hexadecimal
-
-    private static func hexadecimal(_ bytes: [UInt8]) -> String {
-        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-    }
 
     private static func bytes(hexadecimal text: some Sequence<UInt8>) -> [UInt8]? {
         let digits = Array(text)
