@@ -10,7 +10,7 @@ public import XMPPCore
 ///
 /// ```swift
 /// let offline = try OfflineAccount(store: store)
-/// try offline.store.step { step in
+/// try store.step { step in
 ///     try offline.account.send(.iq(ping), then: Greeter.answered(name: "Juliet"), in: step)
 /// }
 /// try offline.receive("<iq type='result' id='\(ping.id)' from='example.org'/>")
@@ -46,7 +46,7 @@ public final class OfflineAccount: Sendable {
     ///
     /// - Parameter store: A store opened with `Account.schemas`.
     /// - Throws: As ``XMPPAccount/Account/init(_:store:)``.
-    package convenience init(store: HandlerStore) throws {
+    public convenience init(store: HandlerStore) throws {
         try self.init(
             AccountConfiguration(jid: JID("alice@example.test"), password: "unused"), store: store)
     }

@@ -130,7 +130,7 @@ extension Element {
     /// Returns the first element at a path.
     ///
     /// ```swift
-    /// let body = result.first(at: "{\(Namespaces.forward)}forwarded/{\(Namespaces.client)}message/body")
+    /// let item = message.element.first(at: "{\(Namespaces.pubsubEvent)}event/items/item")
     /// ```
     ///
     /// - Parameter path: Where it stands below this element; of a path that ends in an attribute, the element that has it.

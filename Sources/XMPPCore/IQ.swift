@@ -2,8 +2,7 @@
 ///
 /// ```swift
 /// let request = IQ(type: .get, to: server, id: "a1", payload: Element("ping", namespace: Namespaces.ping))
-/// let answer = request.result()           // an IQ of type result, addressed back
-/// answer?.result()                        // nil: answers are never answered
+/// print(request.element)                  // <iq type='get' …><ping xmlns='urn:xmpp:ping'/></iq>
 /// ```
 ///
 /// Source: RFC 6120 section 8.2.3.

@@ -103,7 +103,7 @@ enum JSONContainer {
 ///
 /// ```swift
 /// guard element.has(name: "mood", namespace: Mood.node) else {
-///     throw PubSubPayloadError.unexpected(element, on: Mood.node)
+///     throw PubSubPayloadError(.unreadable, "an item of \(Mood.node) holds <\(element.name)>; leave it out")
 /// }
 /// ```
 public struct PubSubPayloadError: CodedError, Hashable {

@@ -8,10 +8,10 @@ public import XMPPCore
 /// which is never sent to that server; the link itself goes as the text of an encrypted message.
 ///
 /// ```swift
-/// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
+/// guard let link = AesgcmLink(message.body ?? "") else { return }
+/// var file = try link.decrypting()
 /// for piece in pieces { put(try file.update(piece)) }
-/// put(try file.finish())
-/// try account.omemo.send(OmemoContent(body: file.link.text), to: juliet, in: step)
+/// try file.finish()  // or delete what was written
 /// ```
 ///
 /// Source: XEP-0454 sections 3 and 4.

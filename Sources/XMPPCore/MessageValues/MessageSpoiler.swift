@@ -1,7 +1,7 @@
 /// The extension of a spoiler, a message whose text is hidden until the user asks for it.
 ///
 /// ```swift
-/// let spoiler = MessageSpoiler("Love story end")
+/// let spoiler = MessageSpoiler([.init("Love story end")])
 /// let message = Message(to: peer, body: "And at the end of the story…", children: spoiler.elements)
 /// ```
 ///

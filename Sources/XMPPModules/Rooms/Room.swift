@@ -142,7 +142,7 @@ public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
 /// The role of an occupant during a visit (XEP-0045 section 5.1).
 ///
 /// ```swift
-/// let quiet = RoomRequest.setRole(.visitor, of: "Tybalt", reason: "Brawling")
+/// try await account.request(.room(council).setRole(.visitor, of: "Tybalt", reason: "Brawling"))
 /// ```
 public enum RoomRole: String, Hashable, Sendable, CaseIterable, Codable {
     /// May put others out and give them a voice; may speak; may listen.

@@ -5,7 +5,7 @@ public import XMPPCore
 ///
 /// ```swift
 /// let item = try account.store.read { try account.roster.item(for: juliet, in: $0) }
-/// print(item?.name ?? "", item?.isSubscribed ?? false)
+/// print(item?.name ?? "", item?.subscription == .both)
 /// ```
 ///
 /// Source: RFC 6121 section 2.1.2.

@@ -35,7 +35,7 @@ public struct RosterModule: LibraryModule, AccountModule {
     ///
     /// - Parameter approvesKnownContacts: Whether a user in the roster who asks to see the account's presence may do so without
     ///   the user being asked; ``RosterChange/approved(_:)`` tells of it.
-    package init(approvesKnownContacts: Bool = false) { self.approvesKnownContacts = approvesKnownContacts }
+    public init(approvesKnownContacts: Bool = false) { self.approvesKnownContacts = approvesKnownContacts }
 
     package func install(in hooks: inout ModuleHooks) {
         // So that the server's pushes and the contacts' presence find the roster in place (RFC 6121 section 2.2).

@@ -34,5 +34,5 @@ public struct ServerSessionInfo: Hashable, Sendable {
     /// The session's full address.
     public var jid: JID?
     /// The element's count in this session if it is a stanza that is counted: what `h` will be with it.
-    package var count: UInt32?
+    public var count: UInt32?
 }
