@@ -54,7 +54,7 @@ extension Message {
     /// otherwise an occupant wrote that. Elsewhere it is the sender's.
     ///
     /// Source: XEP-0444 section 4.2, XEP-0461 section 4.1.
-    package var referenceID: ForeignText? {
+    public var referenceID: ForeignText? {
         let id = type == .groupchat ? idInRoom : originID
         return id?.isEmpty == true ? nil : id
     }

@@ -31,7 +31,7 @@ public struct RosterItem: Hashable, Sendable {
     /// Whether the account has asked to see the contact's presence and is not answered yet.
     public var isAsking: Bool
     /// Whether the contact's request to see the account's presence is approved in advance (RFC 6121 section 3.4).
-    package var isApproved: Bool
+    public var isApproved: Bool
     /// The groups into which the user has put the contact, each once, in the server's order.
     public var groups: [ForeignText]
 
