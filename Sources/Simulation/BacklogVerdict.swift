@@ -1,4 +1,3 @@
-
 /// The result of a worker with a backlog.
 package struct BacklogVerdict: Codable {
     package struct Wakes: Codable {

@@ -81,7 +81,8 @@ struct SimulateCommand {
             try? write(simulation, verdict: "The run broke off.", isGood: false, summary: "\(error)")
             throw error
         }
-        Terminal.say(isJSON ? VisibleText(json: try OneLineJSON.text(verdict)) : VisibleText(lines: summary(verdict)))
+        Terminal.say(
+            isJSON ? VisibleText(json: try OneLineJSON.text(verdict)) : VisibleText(lines: summary(verdict)))
         try write(
             simulation, verdict: promise(verdict), isGood: verdict.isGood,
             summary: VisibleText(lines: summary(verdict)))

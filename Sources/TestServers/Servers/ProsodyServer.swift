@@ -1,6 +1,6 @@
 import XMPPTestKit
 import FoundationEssentials
-import Glibc
+import Platform
 
 /// A real Prosody as a child process: its own folder, its own loopback ports, no system service.
 ///
@@ -82,8 +82,8 @@ package final class ProsodyServer: TestServer {
 
     package func close(grace: Duration) { process.close(grace: grace) }
     package func kill() { process.kill() }
-    package func freeze() { process.signal(SIGSTOP) }
-    package func thaw() { process.signal(SIGCONT) }
+    package func freeze() { process.signal(Signal.stop) }
+    package func thaw() { process.signal(Signal.resume) }
 
     // MARK: - Accounts and version
 
