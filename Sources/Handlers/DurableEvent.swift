@@ -1,6 +1,6 @@
 /// Event that a step stores for the running program.
 ///
-/// An event is posted inside a step and so commits with what it tells of. It is delivered after the commit, to
+/// An event is posted inside a step and so commits with the change that it reports. It is delivered after the commit, to
 /// whichever process listens, and is gone only when it was consumed: a kill between the commit and the delivery loses
 /// nothing.
 ///

@@ -105,7 +105,7 @@ package protocol ConvertibleContext: Sendable {
 /// Environment of handlers, such as one account.
 ///
 /// Handlers are stored with its ``scope``; whatever object serves the same scope, in this process or another one,
-/// makes their contexts again. A ``HandlerRunner`` is told of it with ``HandlerRunner/attach(_:isConnected:)``.
+/// makes their contexts again. ``HandlerRunner/attach(_:isConnected:)`` gives it to a runner.
 ///
 /// ```swift
 /// final class Shop: HandlerEnvironment {

@@ -85,7 +85,7 @@ public final class TestStore: Sendable {
     /// Connected time of the program as a whole passes with it, so requests and handlers with a timeout expire.
     ///
     /// - Parameter duration: Zero or more; a part of a millisecond is dropped.
-    /// - Throws: What ``runDue()`` throws; the clock then stands where that happened.
+    /// - Throws: What ``runDue()`` throws; the clock then shows the time at which that happened.
     public func advance(by duration: Duration) async throws {
         var left = Duration.milliseconds(duration.milliseconds)
         var rest = try await runDue()

@@ -33,7 +33,7 @@ public final class VirtualClock: Sendable {
         state = Mutex(State(wall: wall))
     }
 
-    /// What the wall shows.
+    /// Time of the wall clock.
     public var wall: Timestamp { state.withLock { $0.wall } }
 
     /// What the monotonic hand shows: by how much the clock was advanced.

@@ -52,6 +52,6 @@ public enum PubSubSelection: Hashable, Sendable {
     case all
     /// The most recent ones, at most that many; 1 or more.
     case newest(Int)
-    /// Those with these ids; at least one. Items that do not exist are left out of the answer.
+    /// Items with these ids; at least one. Items that do not exist are left out of the answer.
     case ids([ForeignText])
 }

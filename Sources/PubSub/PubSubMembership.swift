@@ -26,7 +26,7 @@ public struct PubSubSubscription: Hashable, Sendable {
     /// - Parameters:
     ///   - jid: Who is subscribed.
     ///   - state: How far it has come; `none` ends it.
-    ///   - id: What tells it from others of the same address; nil where the service gives none.
+    ///   - id: Distinguishes it from others of the same address; nil where the service gives none.
     ///   - node: The node; nil where it goes without saying.
     public init(
         _ jid: JID, _ state: OpenName<PubSubSubscription>, id: (any TextConvertible)? = nil,

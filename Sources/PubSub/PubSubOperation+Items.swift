@@ -87,7 +87,7 @@ extension PubSubOperation where Context == PubSubCompletion {
     /// - Parameters:
     ///   - id: The item's id, not empty.
     ///   - node: The node's name, not empty.
-    ///   - notifying: Whether the subscribers are told. Without it the node's configuration decides.
+    ///   - notifying: Whether the subscribers are notified. Without it the node's configuration decides.
     ///
     /// - Returns: The operation, to be sent or awaited.
     ///

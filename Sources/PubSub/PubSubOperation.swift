@@ -76,7 +76,7 @@ public protocol PubSubContext: Sendable {
 
     /// The value of a successful operation; otherwise throws.
     ///
-    /// - Throws: ``PubSubError`` when the service refused; its ``PubSubError/isNotFound`` tells that what was asked
-    ///   for does not exist. ``/XMPPAccount/AccountError`` `timedOut` when no answer came in time.
+    /// - Throws: ``PubSubError`` when the service refused; its ``PubSubError/isNotFound`` says that the node
+    ///   or item does not exist. ``/XMPPAccount/AccountError`` `timedOut` when no answer came in time.
     var value: Value { get throws }
 }

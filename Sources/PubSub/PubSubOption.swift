@@ -67,13 +67,13 @@ public struct PubSubOption: Hashable, Sendable {
 public enum PubSubAccessModel: String, Hashable, Sendable, CaseIterable {
     /// Everyone.
     case open
-    /// Those who receive the owner's presence.
+    /// Users who receive the owner's presence.
     case presence
-    /// Those in certain groups of the owner's roster.
+    /// Users in certain groups of the owner's roster.
     case roster
     /// Subscribers that the owner has approved.
     case authorize
-    /// Those on the owner's list.
+    /// Users on the owner's list.
     case whitelist
 }
 

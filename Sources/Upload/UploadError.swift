@@ -79,7 +79,7 @@ extension ErrorCode where Failure == UploadError {
     public static var quotaExceeded: Self { Self(rawValue: "quota-exceeded") }
     /// The service gives no slot; see ``UploadError/condition``.
     public static var refused: Self { Self(rawValue: "refused") }
-    /// What the service gave is no slot that may be used.
+    /// The service's answer is no usable slot.
     public static var invalidSlot: Self { Self(rawValue: "invalid-slot") }
     /// What was to be uploaded cannot be: its name, its type, or no bytes.
     package static var invalidFile: Self { Self(rawValue: "invalid-file") }

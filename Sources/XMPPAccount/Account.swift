@@ -235,8 +235,9 @@ public final class Account: Sendable {
     /// ``AccountEvent/dropped(count:)`` at their place. The store has lost nothing then: read from it what the events repeat.
     public var events: AsyncStream<AccountEvent> { hub.listen(gap: { .dropped(count: $0) }, { $0 }) }
 
-    /// Tells the account that the machine's network changed: a waiting account connects at once, a connected one finds
-    /// out within ten seconds whether its connection still holds.
+    /// Reports that the machine's network changed.
+    ///
+    /// A waiting account connects at once; a connected one finds out within ten seconds whether its connection still holds.
     ///
     /// Call it whenever the system reports a change; it does nothing while no stream is wanted.
     public func networkChanged() {
@@ -246,7 +247,7 @@ public final class Account: Sendable {
 
     /// Whether the user looks at the client. While inactive, a server with XEP-0352 delays stanzas that can wait.
     ///
-    /// It is this process's alone and told on every stream; others begin as active.
+    /// It belongs to this process alone, which sends it on every stream; other processes start as active.
     public var clientState: ClientState {
         get { attention.withLock { $0 } }
         set {
@@ -280,7 +281,7 @@ public final class Account: Sendable {
     /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
     public func requestAcknowledgement() async throws { try await ask { .manage(.request, $0) } }
 
-    /// Tells the server now how much is handled and committed here, whatever the policy says.
+    /// Acknowledges to the server now all stanzas that are committed here.
     ///
     /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
     public func sendAcknowledgement() async throws { try await ask { .manage(.acknowledge, $0) } }

@@ -54,9 +54,9 @@ public struct AccountConfiguration: Sendable {
     /// configuration.trust = .file(path: "authority.pem")
     /// ```
     public enum Trust: Hashable, Sendable {
-        /// Those of the machine.
+        /// The machine's certificates.
         case system
-        /// Those in a PEM file only.
+        /// Only the certificates in a PEM file.
         case file(path: String)
     }
 

@@ -82,7 +82,7 @@ extension ErrorCode where Failure == AccountError {
     public static var sessionLost: Self { Self(rawValue: "session-lost") }
     /// The program's ``AccountConfiguration/chooseSession`` wants to wait.
     package static var sessionPostponed: Self { Self(rawValue: "session-postponed") }
-    /// What was waited for was canceled or given up; the message says by what.
+    /// The awaited work was canceled or given up; the message says why.
     public static var abandoned: Self { Self(rawValue: "abandoned") }
     /// The account lacks a module: it was not configured in this process.
     public static var missingModule: Self { Self(rawValue: "missing-module") }

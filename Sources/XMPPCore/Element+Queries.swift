@@ -126,7 +126,7 @@ extension Element {
 
     /// Returns the element as complete XML text, with all namespace declarations that it needs.
     ///
-    /// - Parameter defaultNamespace: The namespace that is already the default where the text will stand.
+    /// - Parameter defaultNamespace: The namespace that is already the default at the text's place.
     /// - Returns: One element; `Element(parsing:defaultNamespace:limits:)` reads it back.
     public func serialized(defaultNamespace: any TextConvertible = "") -> String {
         String(decoding: Serializer(standaloneIn: defaultNamespace).bytes(self), as: UTF8.self)

@@ -31,7 +31,7 @@
 /// broken UTF-8, control characters, comments, processing instructions or entities other than the five of XML (RFC 6120
 /// section 11.1). Of the lists with independent members (items of PubSub and of service discovery, contacts,
 /// blocked addresses) only the member is. Where the end of the element cannot be found, the stream ends: after
-/// `skippedBytes`, with a DTD, with tags that do not match, and with whatever stands between two elements.
+/// `skippedBytes`, with a DTD, with tags that do not match, and with any text between two elements.
 ///
 /// One parser reads one stream: make a new one after STARTTLS and after SASL. It is not `Sendable`; its owner calls
 /// it from one place.

@@ -59,7 +59,7 @@ extension ReadableStore where Self: ~Copyable {
     /// Returns the status of a handler; nil if it has ended or never existed.
     ///
     /// - Parameter id: The handler's row.
-    /// - Returns: How it stands, with secrets masked.
+    /// - Returns: The status, with secrets masked.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func status<Context>(of id: HandlerID<Context>) throws(HandlerError) -> HandlerStatus? {
         try first(HandlerStatus.select("id = ?"), id, read: HandlerStatus.read)

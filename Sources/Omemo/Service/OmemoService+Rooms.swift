@@ -5,7 +5,7 @@ import XMPPModules
 
 /// The recipients in a room.
 extension OmemoService {
-    /// Tells who is in a room: everybody with an affiliation of member or higher, also those who are away.
+    /// Sets a room's members: all users with an affiliation of member or higher, also absent ones.
     ///
     /// - Parameters:
     ///   - members: The members' addresses, each with the name in the room while it is known. In a room that the

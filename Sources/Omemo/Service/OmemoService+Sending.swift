@@ -40,7 +40,7 @@ extension OmemoService {
     ///
     /// - Parameters:
     ///   - content: What to say.
-    ///   - room: A room whose members were told with ``setMembers(_:of:in:)`` or ``updateMembers(of:)``. It should be
+    ///   - room: A room whose members were set with ``setMembers(_:of:in:)`` or ``updateMembers(of:)``. It should be
     ///     for members only and must show their addresses. If the account is in it, or wants to be (`account.rooms`),
     ///     the ciphertext waits until it is, and is sent again until the room has it.
     ///   - acknowledged: Called once the server has taken responsibility for it; the message is then written at once,

@@ -51,7 +51,7 @@ extension PubSubService {
     ///
     /// The answer is a message: it waits for a connection, and is sent again after a lost session. The subscriber,
     /// not the
-    /// owner, is told what became of it; to be sure ask for ``PubSubOperation/subscriptions(to:)``.
+    /// owner, learns the result; to be sure, request ``PubSubOperation/subscriptions(to:)``.
     ///
     /// - Parameters:
     ///   - request: What the service asked.

@@ -4,7 +4,7 @@ public import XMPPCore
 
 /// A link to an encrypted file: `aesgcm://host/path#IV+key`.
 ///
-/// The file is on a web server, encrypted with AES-256-GCM and with the tag at its end. Key and IV stand in the fragment,
+/// The file is on a web server, encrypted with AES-256-GCM and with the tag at its end. The fragment holds key and IV,
 /// which is never sent to that server; the link itself goes as the text of an encrypted message.
 ///
 /// ```swift

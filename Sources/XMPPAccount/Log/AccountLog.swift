@@ -65,7 +65,7 @@ public final class AccountLog: Sendable {
         package static let xml = Module("xml")
     }
 
-    /// One line.
+    /// Line of the log.
     ///
     /// ```swift
     /// let log = AccountLog { entry in if entry.level >= .warning { print(entry) } }

@@ -58,10 +58,11 @@ struct OwnPresenceTable {
 }
 
 extension Account {
-    /// Tells everybody who sees the account's presence that what it understands has changed (XEP-0115 section 6.1): the
-    /// presence that the program sent last goes out again, with what the modules add to it now.
+    /// Sends the account's presence again after its features changed (XEP-0115 section 6.1).
     ///
-    /// Without a stream it is told once the session is resumed; a new session tells it anyway. An account that is not
+    /// It is the presence that the program sent last, with what the modules add to it now.
+    ///
+    /// Without a stream it is sent once the session is resumed; a new session sends it anyway. An account that is not
     /// available stays so.
     ///
     /// - Parameter step: The step that it commits with.

@@ -9,8 +9,8 @@ public import XMPPCore
 
 /// Module for the list of blocked addresses.
 ///
-/// It is asked for when a session begins, and never after a resumption: then the server goes on pushing what changes. A
-/// server without blocking has an empty list. `Account.blocking` reads and changes it; ``BlockingChange`` tells.
+/// The module requests the list when a session starts. After a resumption the server continues to push its changes. A server
+/// without blocking has an empty list. `Account.blocking` reads and changes it; ``BlockingChange`` reports changes.
 ///
 /// ```swift
 /// configuration.modules = [BlockingModule()]

@@ -95,7 +95,7 @@ public struct Chat: Sendable {
     ///
     /// - Parameters:
     ///   - state: What one does.
-    ///   - peer: Who is told.
+    ///   - peer: The recipient.
     ///   - step: The step that it commits with.
     /// - Returns: False when there is no stream.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` or `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
@@ -114,7 +114,7 @@ public struct Chat: Sendable {
     /// - Parameters:
     ///   - id: The message's id.
     ///   - source: The step or snapshot to read in.
-    /// - Returns: The delivery as it stands.
+    /// - Returns: The delivery.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func delivery(of id: some TextConvertible, in source: borrowing some Readable) throws -> Delivery?
     {
@@ -127,7 +127,7 @@ public struct Chat: Sendable {
     ///   - peer: The address to which they were sent.
     ///   - limit: The most to return, from 1.
     ///   - source: The step or snapshot to read in.
-    /// - Returns: The deliveries as they stand.
+    /// - Returns: The deliveries.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func deliveries(to peer: JID, limit: Int = 100, in source: borrowing some Readable) throws
         -> [Delivery]

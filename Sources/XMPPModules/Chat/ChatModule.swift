@@ -25,7 +25,7 @@ public struct ChatModule: LibraryModule, AccountModule {
     /// let module = ChatModule(receipts: .everyone)
     /// ```
     public enum Receipts: Hashable, Sendable {
-        /// Those who may see the account's presence, and those to whom was written with ``Chat/send(_:within:attempts:then:in:)``.
+        /// Users who may see the account's presence, and recipients of ``Chat/send(_:within:attempts:then:in:)``.
         case contacts
         /// Everyone who requests a receipt.
         case everyone

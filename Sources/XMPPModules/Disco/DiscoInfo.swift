@@ -17,9 +17,9 @@ public struct DiscoInfo: Hashable, Sendable {
     /// let identity = DiscoInfo.Identity(category: "client", type: "bot", name: "Echo")
     /// ```
     public struct Identity: Hashable, Sendable {
-        /// Such as `client`, `server` or `conference`; see the registry of XEP-0030 section 15.3.
+        /// Category, such as `client`, `server` or `conference` (registry of XEP-0030 section 15.3).
         public var category: ForeignText
-        /// Such as `pc`, `phone` or `bot`.
+        /// Type within the category, such as `pc`, `phone` or `bot`.
         public var type: ForeignText
         /// The name for users.
         public var name: ForeignText?

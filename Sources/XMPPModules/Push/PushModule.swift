@@ -10,8 +10,8 @@ import XMPPCore
 
 /// Module for registrations with push services (XEP-0357).
 ///
-/// A server may forget a registration with the session, so each new session tells it again; a resumed one does not.
-/// `Account.push` registers; ``PushChange`` tells.
+/// A server may forget a registration with the session, so each new session registers again; a resumed one does not.
+/// `Account.push` registers; ``PushChange`` reports changes.
 ///
 /// ```swift
 /// configuration.modules = [PushModule()]

@@ -54,7 +54,7 @@ public struct PushNotifications: Sendable {
     /// Lets the server notify a push service, from now on and in every later session, until that is disabled.
     ///
     /// The registration is stored; the server is asked when it does not have it in this session, or has it with other
-    /// options. ``PushChange`` tells what came of it.
+    /// options. ``PushChange`` reports the result.
     ///
     /// - Parameters:
     ///   - registration: Service, node and options; it replaces one of the same service and node.

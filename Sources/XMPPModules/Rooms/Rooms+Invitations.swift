@@ -7,7 +7,7 @@ extension Rooms {
     /// Invites a user to a room that the account is in.
     ///
     /// - Parameters:
-    ///   - user: Whom.
+    ///   - user: The user.
     ///   - room: The room's bare address.
     ///   - directly: Whether to send the invitation to the user instead of letting the room send it. The room then
     ///     does not make the user a member; but users that take nothing from strangers may get it.

@@ -59,8 +59,8 @@ public struct Roster: Sendable {
 
     /// Returns the available resources of a contact, or of the account itself, that with the highest priority first.
     ///
-    /// It is what this session was told. Nothing is known before the account has been connected, and while it is not
-    /// connected this is the last that was heard.
+    /// They are those that this session received. Nothing is known before the account has been connected; while it is not
+    /// connected, they are the last that arrived.
     ///
     /// - Parameters:
     ///   - jid: The contact; a resource is left out.

@@ -157,7 +157,7 @@ extension ScriptedServer {
     ///
     /// - Parameters:
     ///   - element: The element.
-    ///   - target: To whom.
+    ///   - target: The connections.
     public func send(_ element: Element, to target: ServerTarget) {
         core.perform { loop in
             loop.lasting.domain.send(element, to: target)
@@ -168,7 +168,7 @@ extension ScriptedServer {
     ///
     /// - Parameters:
     ///   - text: The text, as UTF-8.
-    ///   - target: To whom.
+    ///   - target: The connections.
     package func send(raw text: String, to target: ServerTarget) {
         core.perform { loop in
             for connection in loop.connections(of: target) { connection.output += text.utf8 }
