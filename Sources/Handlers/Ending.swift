@@ -28,7 +28,7 @@ public struct Ending: Hashable, Sendable {
     public let name: String
     /// Outcome of the handler.
     public let outcome: Outcome
-    /// The reason of an invalidation or timeout; nil if the handler was called.
+    /// The reason of an invalidation or timeout. Nil if the handler was called.
     public let reason: InvalidationReason?
     /// When it ended, by the wall clock.
     public let endedAt: Timestamp
@@ -105,7 +105,7 @@ public struct InvalidationReason: PrintedRawValue, RawRepresentable, Hashable, S
     public static let cancelled = InvalidationReason(rawValue: "cancelled")
     /// The account was logged out.
     public static let logout = InvalidationReason(rawValue: "logout")
-    /// The session in which the request was sent cannot be resumed; its answer will never come.
+    /// The session in which the request was sent cannot be resumed. Its answer will never come.
     public static let sessionLost = InvalidationReason(rawValue: "session-lost")
     /// Its time ran out before it was called; see ``Step/bind(_:timeout:deadline:in:)``.
     public static let timedOut = InvalidationReason(rawValue: "timed-out")
@@ -132,7 +132,7 @@ public struct Invalidation: StoredContext, RestorableContext {
     public let reason: InvalidationReason
     /// The stored name of the handler that is invalidated.
     public let handler: String
-    /// The environment in which the handler was bound, for example an account; nil when there is none.
+    /// The environment in which the handler was bound, for example an account. Nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
     package init(

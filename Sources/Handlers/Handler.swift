@@ -186,7 +186,7 @@ public struct RetryPolicy: Hashable, Sendable {
         case orElse
     }
 
-    /// Makes a policy; numbers below their range count as the least that is allowed.
+    /// Makes a policy. Numbers below their range count as the least that is allowed.
     ///
     /// - Parameters:
     ///   - attempts: How often the handler may throw before it has failed for good, from 1.

@@ -10,7 +10,7 @@
 /// struct UploadSlot: RestorableContext, Codable { var url: String }
 /// ```
 public protocol RestorableContext: Sendable {
-    /// The environment of the call; nil if the context can be restored without one.
+    /// The environment of the call. Nil if the context can be restored without one.
     var environment: (any HandlerEnvironment)? { get }
 
     /// How the context is stored and made again; given for a Codable context.
@@ -148,9 +148,9 @@ public struct HandlerScope: PrintedRawValue, RawRepresentable, Hashable, Sendabl
 public struct TimerFired: StoredContext, RestorableContext {
     /// When it was due, by the wall clock.
     public let dueAt: Timestamp
-    /// The number of periods that passed while no process ran the timer; the handler is not called for them.
+    /// The number of periods that passed while no process ran the timer. The handler is not called for them.
     public let missed: Int64
-    /// The environment in which the timer was bound, for example an account; nil when there is none.
+    /// The environment in which the timer was bound, for example an account. Nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
     package init(dueAt: Timestamp, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {

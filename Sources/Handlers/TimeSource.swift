@@ -8,7 +8,7 @@ import Platform
 public struct TimeSource: Sendable {
     /// The monotonic clock: the time since any fixed moment, which never goes backwards.
     package let monotonic: @Sendable () -> Duration
-    /// The wall clock; a user or a time server may set it back.
+    /// The wall clock. A user or a time server may set it back.
     public let wall: @Sendable () -> Timestamp
     /// Registers something to run whenever a hand-turned clock was turned; nil for a clock that runs by itself.
     package let onTurn: (@Sendable (@escaping @Sendable () -> Void) -> Void)?

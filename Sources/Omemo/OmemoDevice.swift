@@ -12,11 +12,11 @@ public struct OmemoDevice: Hashable, Sendable {
     public let jid: JID
     /// Its number.
     public let device: OmemoDeviceID
-    /// The versions whose list names it now; none when it was removed, or wrote without ever being listed.
+    /// The versions whose list names it now. None when it was removed, or wrote without ever being listed.
     public let versions: [OmemoVersion]
-    /// Its identity key, whose fingerprint other clients show; nil before anything was fetched from it or came from it.
+    /// Its identity key, whose fingerprint other clients show. Nil before anything was fetched from it or came from it.
     public let key: IdentityKey?
-    /// The user's decision about that key; nil while the key is not known.
+    /// The user's decision about that key. Nil while the key is not known.
     public let trust: OmemoTrust?
     /// When a list last named it; nil when none ever did.
     package let lastListed: Timestamp?

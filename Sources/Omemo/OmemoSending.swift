@@ -18,7 +18,7 @@ public struct OmemoSending: Sendable {
         public let jid: JID
         /// Its number; nil when the user's devices could not be learned.
         public let device: OmemoDeviceID?
-        /// The reason why the device cannot read the message; nil if it can.
+        /// The reason why the device cannot read the message. Nil if it can.
         public let failure: Failure?
     }
 

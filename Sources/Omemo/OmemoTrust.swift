@@ -39,7 +39,7 @@ public struct OmemoIdentity: Hashable, Sendable {
     public let key: IdentityKey
     /// The user's decision.
     public let trust: OmemoTrust
-    /// The devices that have it now, in the order of their numbers; none when it was replaced.
+    /// The devices that have it now, in the order of their numbers. None when it was replaced.
     public let devices: [OmemoDeviceID]
     /// When it was first seen.
     package let firstSeen: Timestamp

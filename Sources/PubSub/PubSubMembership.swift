@@ -18,7 +18,7 @@ public struct PubSubSubscription: Hashable, Sendable {
     public var jid: JID
     /// The state of the subscription.
     public var state: OpenName<PubSubSubscription>
-    /// Id of the subscription among those of the same address and node; keep it if the service gives one.
+    /// Id of the subscription among those of the same address and node. Keep it if the service gives one.
     public var id: ForeignText?
 
     /// Describes a subscription, as ``PubSubOperation/setSubscriptions(_:to:)`` takes it.

@@ -23,7 +23,7 @@ extension PubSubOperation where Context == PubSubFetch {
 }
 
 extension PubSubOperation where Context == PubSubAnswer<PubSubPage> {
-    /// Asks for a page of the items of a node; ``PubSubPage/next`` goes on from there.
+    /// Asks for a page of the items of a node. ``PubSubPage/next`` goes on from there.
     ///
     /// "Not found" also says that the item at which the page was to begin is gone: start again.
     ///

@@ -71,7 +71,7 @@ public protocol PubSubContext: Sendable {
 
     /// The account that asked.
     var account: Account { get }
-    /// The address of the node; the account's bare address for its own nodes.
+    /// The address of the node. The account's bare address for its own nodes.
     var service: JID { get }
 
     /// The value of a successful operation; otherwise throws.

@@ -50,7 +50,7 @@ public struct PubSubOption: Hashable, Sendable {
         PubSubOption(Wire.Option.persistItems, [isOn ? "true" : "false"])
     }
 
-    /// Returns the option for the number of items that are stored; the oldest ones go.
+    /// Returns the option for the number of items that are stored. The oldest ones go.
     ///
     /// - Parameter count: 1 or more; nil for as many as the service allows.
     /// - Returns: The field `pubsub#max_items`.

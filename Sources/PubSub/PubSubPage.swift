@@ -18,9 +18,9 @@ public import XMPPCore
 public struct PubSubPage: Hashable, Sendable {
     /// The items of this page, in the order of the answer.
     public let items: [PubSubItem]
-    /// The position of the page in the whole; nil if the service has no pages and sent all items.
+    /// The position of the page in the whole. Nil if the service has no pages and sent all items.
     public let page: ResultPage?
-    /// The request for the next page in the same direction; nil when this is the last one, and
+    /// The request for the next page in the same direction. Nil when this is the last one, and
     /// when the service leads in a circle.
     public var next: PubSubOperation<PubSubAnswer<PubSubPage>>? { following.map { .page(of: node, $0) } }
 

@@ -25,10 +25,10 @@ public struct Timestamp: Hashable, Comparable, Sendable {
         left.milliseconds < right.milliseconds
     }
 
-    /// The time that is `duration` after `time`; a part of a millisecond is dropped.
+    /// The time that is `duration` after `time`. A part of a millisecond is dropped.
     public static func + (time: Timestamp, duration: Duration) -> Timestamp { time.moved(by: duration, 1) }
 
-    /// The time that is `duration` before `time`; a part of a millisecond is dropped.
+    /// The time that is `duration` before `time`. A part of a millisecond is dropped.
     public static func - (time: Timestamp, duration: Duration) -> Timestamp { time.moved(by: duration, -1) }
 
     /// How long `later` is after `earlier`; negative when it is before.

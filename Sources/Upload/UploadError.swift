@@ -12,7 +12,7 @@ public struct UploadError: DetailedError, CodedError, Hashable, Codable {
     public let code: ErrorCode<UploadError>
     /// A sentence that says what happened and what to do. It holds no key and no header of a slot.
     public let message: String
-    /// The largest size in bytes that is allowed; nil when that is not known.
+    /// The largest size in bytes that is allowed. Nil when that is not known.
     public internal(set) var maximumSize: Int64?
     /// When the service allows another attempt; nil when it did not say.
     public internal(set) var retryAt: Timestamp?

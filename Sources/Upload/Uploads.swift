@@ -49,7 +49,7 @@ public struct Uploads: Sendable {
         try start(file, encrypted: false, to: recipient, then, in: step)
     }
 
-    /// Uploads a file; the handler does what is to be done with its link.
+    /// Uploads a file. The handler does what is to be done with its link.
     ///
     /// ```swift
     /// @Handler("album.encrypted")

@@ -275,7 +275,7 @@ public final class Account: Sendable {
         }
     }
 
-    /// Sends an ack request now, regardless of the policy; the ack arrives as
+    /// Sends an ack request now, regardless of the policy. The ack arrives as
     /// ``AccountEvent/acknowledged(_:)``.
     ///
     /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.

@@ -78,10 +78,10 @@ public struct AccountConfiguration: Sendable {
     public var jid: JID
     /// The password. It is kept in memory only.
     public var password: String
-    /// The server to connect to; nil for the one in DNS (RFC 6120 section 3.2, XEP-0368). The
+    /// The server to connect to. Nil for the one in DNS (RFC 6120 section 3.2, XEP-0368). The
     /// certificate must be for the address's domain, whatever host is dialed.
     public var server: Server?
-    /// Name servers to ask, as `address`, `address:port` or `[v6]:port`; empty for the machine's.
+    /// Name servers to ask, as `address`, `address:port` or `[v6]:port`. Empty for the machine's.
     public var nameServers: [String] = []
     /// The trusted certificate authorities.
     public var trust: Trust = .system
@@ -136,7 +136,7 @@ public struct AccountConfiguration: Sendable {
     /// (XEP-0199); other bytes are none. Without it within ``acknowledgementTimeout`` the stream is opened again, so by
     /// default a dead line is noticed within 90 seconds.
     public var keepAlive: Duration? = .seconds(60)
-    /// The same while ``Account/clientState`` is `inactive` (XEP-0352); the longer of the two holds then.
+    /// The same while ``Account/clientState`` is `inactive` (XEP-0352). The longer of the two holds then.
     public var inactiveKeepAlive: Duration = .seconds(600)
     /// The wait for a silent owner before takeover, by the machine's monotonic clock; 1 ms or more. The last 5 %, at most 25 ms,
     /// are for the takeover itself.
@@ -145,7 +145,7 @@ public struct AccountConfiguration: Sendable {
     public var maximumOutbox: Int = 100_000
     /// Policy for ack requests and acks (XEP-0198); ``Account/acknowledgements`` changes it later.
     public var acknowledgements = AcknowledgementPolicy()
-    /// The time for which received messages are remembered to recognize duplicates; more than 0. The main program forgets older
+    /// The time for which received messages are remembered to recognize duplicates. More than 0. The main program forgets older
     /// ones once a day, after it has caught up; the last ones of rooms and of the archive stay. About 5000 messages of
     /// one sender are remembered, the newest.
     public var recognizesDuplicatesFor: Duration = .seconds(30 * 86_400)
@@ -172,7 +172,7 @@ public struct AccountConfiguration: Sendable {
     public var modules: [any AccountModule] = []
     /// The names of modules that the account was used with before and is not any more.
     public var retiredModules: Set<String> = []
-    /// Whether to announce the account's availability in a new session; without it no messages arrive.
+    /// Whether to announce the account's availability in a new session. Without it no messages arrive.
     public var sendsInitialPresence: Bool = true
     /// Log of the account; nil for none.
     public var log: AccountLog?

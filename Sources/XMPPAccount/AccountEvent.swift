@@ -24,7 +24,7 @@ public enum AccountEvent: Sendable {
     /// Element `<enabled/>`, `<resumed/>` or `<failed/>` of the server (XEP-0198 sections 3 and 5), after the event
     /// that it caused. Its ids are as secret as the session.
     case streamManagementAnswered(Element)
-    /// The session was resumed; nothing was lost and nothing needs to be requested again. The stanzas that the server had
+    /// The session was resumed. Nothing was lost and nothing needs to be requested again. The stanzas that the server had
     /// received follow as ``acknowledged(_:)``.
     case resumed(JID)
     /// The stream broke; the session waits to be resumed.
@@ -46,7 +46,7 @@ public enum AccountEvent: Sendable {
     /// A handler did not run to its end: it is retried later, parked, quarantined or invalidated, with what it was called
     /// with. Its stored name, what it was called with (such as "message m1"), and why.
     case unfinished(handler: String, call: String, reason: String)
-    /// A module failed with what arrived or with its beginning; what it did in that step is undone.
+    /// A module failed with what arrived or with its beginning. What it did in that step is undone.
     case moduleFailed(String, any Error)
     /// Event of a module; see ``Account/events(of:)``.
     case module(any ModuleEvent)

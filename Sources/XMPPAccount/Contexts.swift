@@ -3,7 +3,7 @@ public import Handlers
 package import IQTracker
 public import XMPPCore
 
-/// A context that belongs to an account; a call that is made later gets the account of the process that makes it.
+/// A context that belongs to an account. A call that is made later gets the account of the process that makes it.
 ///
 /// ```swift
 /// struct OrderPlaced: AccountContext {
@@ -43,7 +43,7 @@ public struct IQReply: Sendable {
 
     /// The account that sent the request.
     public let account: Account
-    /// The answer; for a timeout an error `remote-server-timeout` from the address that was asked.
+    /// The answer. For a timeout an error `remote-server-timeout` from the address that was asked.
     public let iq: IQ
     /// The outcome of the request.
     public let outcome: Outcome
@@ -117,7 +117,7 @@ public struct MessageReceived: Sendable {
 
     /// The account that received it.
     public let account: Account
-    /// The message, seen for the first time; taken out of what it came in.
+    /// The message, seen for the first time. Taken out of what it came in.
     public internal(set) var message: Message
     /// The way in which the message arrived.
     public let source: Source

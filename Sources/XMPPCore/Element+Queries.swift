@@ -42,7 +42,7 @@ extension Element {
         self.name == name.foreignText && self.namespace == namespace.foreignText
     }
 
-    /// Returns the first child element with this name in this namespace; both must be equal.
+    /// Returns the first child element with this name in this namespace. Both must be equal.
     ///
     /// ```swift
     /// let items = iq.element.child("query", "jabber:iq:roster")?.children("item", "jabber:iq:roster") ?? []

@@ -99,7 +99,7 @@ public struct IQ: ReadStanza, AddressedStanza {
             ], children: children)
     }
 
-    /// The child element of a request or result; the echoed request of an error, if it came along.
+    /// The child element of a request or result. The echoed request of an error, if it came along.
     public var payload: Element? {
         for case .element(let child) in element.children
         where type != .error || !child.has(name: "error", namespace: element.namespace) { return child }

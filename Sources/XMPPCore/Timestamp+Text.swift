@@ -1,7 +1,7 @@
 import Timestamps
 
 extension Timestamp {
-    /// The time that a text says; nil when it is no such text. Digits beyond milliseconds are cut off.
+    /// The time that a text says. Nil when it is no such text. Digits beyond milliseconds are cut off.
     ///
     /// ```swift
     /// Timestamp("2025-11-20T23:00:00+01:00")?.milliseconds   // 1763676000000

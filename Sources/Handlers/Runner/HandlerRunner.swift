@@ -157,7 +157,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
 
     // MARK: Running
 
-    /// Runs on a thread of its own until ``close()``; does nothing when it does so already.
+    /// Runs on a thread of its own until ``close()``. Does nothing when it does so already.
     ///
     /// - Throws: ``HandlerError`` when the store fails, the process has no thread left, or the runner was closed.
     public func start() throws {
@@ -171,7 +171,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         }
     }
 
-    /// Calls everything that is due now by wall clock or connected time; starts async handlers without waiting for them.
+    /// Calls everything that is due now by wall clock or connected time. Starts async handlers without waiting for them.
     ///
     /// - Returns: The time until something is due by either of them; nil when nothing is.
     /// - Throws: ``HandlerError`` when the store fails.

@@ -20,7 +20,7 @@ public final class HandlerStore: Sendable {
     public enum Synchronous: String, Sendable {
         /// Commits survive a loss of power. The default.
         case full = "FULL"
-        /// Commits survive the death of the process; a loss of power may undo the last ones.
+        /// Commits survive the death of the process. A loss of power may undo the last ones.
         case normal = "NORMAL"
     }
 

@@ -38,7 +38,7 @@ public protocol ReadableStore: ~Copyable {
     var now: Timestamp { get }
 }
 
-/// The parameter type of a reading function, a ``Step`` or a ``Snapshot``; see ``ReadableStore``.
+/// The parameter type of a reading function, a ``Step`` or a ``Snapshot``. See ``ReadableStore``.
 public typealias Readable = ReadableStore & ~Copyable
 
 // MARK: Handlers
@@ -56,7 +56,7 @@ extension ReadableStore where Self: ~Copyable {
         }
     }
 
-    /// Returns the status of a handler; nil if it has ended or never existed.
+    /// Returns the status of a handler. Nil if it has ended or never existed.
     ///
     /// - Parameter id: The handler's row.
     /// - Returns: The status, with secrets masked.

@@ -282,13 +282,13 @@ public enum Disposition: Hashable, Sendable {
     case ended
     /// A ``HandlerRunner`` calls it as soon as it can: it is async, or must not run in this process.
     case queued
-    /// It failed; its writes are undone and a ``HandlerRunner`` calls it again at that time of the wall clock.
+    /// It failed. Its writes are undone and a ``HandlerRunner`` calls it again at that time of the wall clock.
     case retrying(at: Timestamp, reason: String)
     /// This program does not know it or only an older version of it; it waits for one that does.
     case parked(reason: String)
-    /// It failed for good; its writes are undone and it waits for repair.
+    /// It failed for good. Its writes are undone and it waits for repair.
     case quarantined(reason: String)
-    /// It failed for good; its writes are undone and a ``HandlerRunner`` invalidates it with the reason `failed`.
+    /// It failed for good. Its writes are undone and a ``HandlerRunner`` invalidates it with the reason `failed`.
     case failed(reason: String)
 }
 

@@ -11,7 +11,7 @@ public struct OmemoDeviceID:
     /// 1 to 2 147 483 647.
     public let rawValue: UInt32
 
-    /// Takes a number; nil for 0 and for those of 2^31 and more.
+    /// Takes a number. Nil for 0 and for those of 2^31 and more.
     ///
     /// - Parameter rawValue: 1 to 2 147 483 647.
     public init?(rawValue: UInt32) {

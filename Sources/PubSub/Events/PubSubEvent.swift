@@ -31,9 +31,9 @@ public struct PubSubEvent: Sendable {
         case retracted([ForeignText])
         /// All items are gone; the node is still there (8.5.2).
         case purged
-        /// The node was deleted; the address, a URI, says where its successor is (8.4.2).
+        /// The node was deleted. The address, a URI, says where its successor is (8.4.2).
         case deleted(redirect: ForeignText?)
-        /// The configuration of the node changed; the form holds it if the service sent it (8.2.5.3).
+        /// The configuration of the node changed. The form holds it if the service sent it (8.2.5.3).
         case configured(DataForm?)
         /// An own subscription has changed, or is about to end (8.8.4, 13.19).
         case subscription(Subscription)

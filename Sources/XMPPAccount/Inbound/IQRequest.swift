@@ -2,7 +2,7 @@ public import Handlers
 import IQTracker
 public import XMPPCore
 
-/// The context of a standing handler that answers requests of others; see ``Account/answer(_:in:with:in:)``.
+/// The context of a standing handler that answers requests of others. See ``Account/answer(_:in:with:in:)``.
 ///
 /// ```swift
 /// @Handler("version.asked")

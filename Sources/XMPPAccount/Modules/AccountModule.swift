@@ -32,7 +32,7 @@ public protocol AccountModule: Sendable {
     /// The module's name; unique in an account, stored, and never changed.
     static var name: String { get }
 
-    /// Registers what the module does; called once, when an account gets the module.
+    /// Registers what the module does. Called once, when an account gets the module.
     ///
     /// - Parameter hooks: The hooks of this module, changed in place. Those that stay unset do nothing.
     func register(in hooks: inout ModuleHooks)
@@ -129,7 +129,7 @@ public struct NeededMarks: Hashable, Sendable {
     }
 }
 
-/// Event of a module, sent to the program after the commit; see ``Account/events(of:)``.
+/// Event of a module, sent to the program after the commit. See ``Account/events(of:)``.
 ///
 /// ```swift
 /// struct Called: ModuleEvent { let by: JID }

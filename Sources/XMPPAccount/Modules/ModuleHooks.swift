@@ -22,12 +22,12 @@ public struct ModuleHooks: Sendable {
     public var dependencies: [any AccountModule.Type] = []
     /// Whether the module starts before the account's presence makes the server send waiting messages.
     public var startsBeforePresence = false
-    /// The tables of the module and its durable handlers; the store must have been opened with them.
+    /// The tables of the module and its durable handlers. The store must have been opened with them.
     public var schema: Schema?
     /// The features of the module for service discovery (XEP-0030 section 3.1).
     public var features: Set<String> = []
 
-    /// Returns the features at this moment, if they depend on stored data; replaces ``features``.
+    /// Returns the features at this moment, if they depend on stored data. Replaces ``features``.
     ///
     /// Call ``Account/announceFeatures(in:)`` in the step that changes it. If the hook throws, presence is sent without
     /// capabilities, and the module that requested the features is reported as failed.
@@ -106,7 +106,7 @@ public struct ModuleHooks: Sendable {
     public var receiveUnreadable:
         (@Sendable (_ root: Element, _ account: Account, _ step: borrowing Step) throws -> Void)?
 
-    /// Answers a request of another entity; returns nil if the request is not this module's. The answer commits with the
+    /// Answers a request of another entity. Returns nil if the request is not this module's. The answer commits with the
     /// count. If the hook throws, the answer is `internal-server-error`.
     public var answer:
         (@Sendable (_ request: IQ, _ account: Account, _ step: borrowing Step) throws -> ModuleAnswer?)?

@@ -9,7 +9,7 @@ public struct AcknowledgedStanza: Hashable, Sendable {
     /// The key under which it was sent, as JSON.
     let storedKey: String?
 
-    /// Returns the key under which it was sent; nil when it was sent without one.
+    /// Returns the key under which it was sent. Nil when it was sent without one.
     ///
     /// ```swift
     /// try await account.send(message, key: MessageKey(chat: "juliet", row: 17))

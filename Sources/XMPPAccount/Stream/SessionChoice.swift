@@ -1,18 +1,18 @@
 public import Handlers
 public import XMPPCore
 
-/// The choice between resuming a session and binding a new one; see ``AccountConfiguration/chooseSession``.
+/// The choice between resuming a session and binding a new one. See ``AccountConfiguration/chooseSession``.
 ///
 /// ```swift
 /// configuration.chooseSession = { session in session?.isLikelyKept == true ? .resume : .bind }
 /// ```
 public enum SessionChoice: Hashable, Sendable {
-    /// Resumes the stored session, the default; binds a new one if the server does not keep it.
+    /// Resumes the stored session, the default. Binds a new one if the server does not keep it.
     case resume
     /// Binds a new session. The stored one is then lost: requests that were sent in it are invalidated, and messages are
     /// sent again.
     case bind
-    /// Does neither, leaves the server, and tries again after this time; the session stays stored. More than 0.
+    /// Does neither, leaves the server, and tries again after this time. The session stays stored. More than 0.
     case wait(Duration)
 }
 

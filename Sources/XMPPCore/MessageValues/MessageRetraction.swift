@@ -91,7 +91,7 @@ extension Message {
         }
     }
 
-    /// The tombstone of this message in the archive; nil if it was not retracted.
+    /// The tombstone of this message in the archive. Nil if it was not retracted.
     ///
     /// Anyone may write such an element: believe it of messages that come out of an archive.
     public var tombstone: MessageTombstone? {

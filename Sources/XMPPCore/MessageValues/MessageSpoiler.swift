@@ -69,7 +69,7 @@ extension ForeignText {
 }
 
 extension Message {
-    /// The spoiler that this message is; nil when its text may be shown. Empty topics are left out.
+    /// The spoiler that this message is. Nil when its text may be shown. Empty topics are left out.
     public var spoiler: MessageSpoiler? {
         guard type != .error else { return nil }
         let elements = element.children("spoiler", Namespaces.spoilers)

@@ -156,7 +156,7 @@ public struct Archive: Sendable {
 public struct ArchivePage: Sendable {
     /// Outcome of the handler.
     public enum Outcome: Hashable, Sendable {
-        /// The messages came; whether there are more in the direction that was asked for, and the page's ends.
+        /// The messages came. Whether there are more in the direction that was asked for, and the page's ends.
         case page(isLast: Bool, ResultPage)
         /// The server refuses, or does not know the place.
         case error(StanzaError)

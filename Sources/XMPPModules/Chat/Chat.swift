@@ -109,7 +109,7 @@ public struct Chat: Sendable {
 
     // MARK: What became of it
 
-    /// Returns the delivery of a sent message; nil if it was not watched or is forgotten.
+    /// Returns the delivery of a sent message. Nil if it was not watched or is forgotten.
     ///
     /// - Parameters:
     ///   - id: The message's id.

@@ -34,7 +34,7 @@ public struct PushNotifications: Sendable {
         try table.all(in: source).map(\.registration)
     }
 
-    /// Returns the state of a registration; nil if it is to be disabled or was never enabled.
+    /// Returns the state of a registration. Nil if it is to be disabled or was never enabled.
     ///
     /// - Parameters:
     ///   - service: The push service.

@@ -133,7 +133,7 @@ public struct RoomOccupant: Hashable, Sendable {
 /// let bans = try await account.request(.room(council).users(with: .outcast))
 /// ```
 public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
-    /// May do everything; may do what keeps order; belongs to the room; none of these.
+    /// May do everything. May do what keeps order; belongs to the room; none of these.
     case owner, admin, member, none
     /// Banned.
     case outcast
@@ -145,7 +145,7 @@ public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
 /// try await account.request(.room(council).setRole(.visitor, of: "Tybalt", reason: "Brawling"))
 /// ```
 public enum RoomRole: String, Hashable, Sendable, CaseIterable, Codable {
-    /// May put others out and give them a voice; may speak; may listen.
+    /// May put others out and give them a voice. May speak; may listen.
     case moderator, participant, visitor
     /// No role: the occupant has left the room.
     case none
@@ -175,7 +175,7 @@ public struct RoomDeparture: Hashable, Sendable {
         case shutdown
         /// Something failed between the room and the occupant (status 333).
         case failed
-        /// The room was destroyed; another one takes its place, if there is an address.
+        /// The room was destroyed. Another one takes its place, if there is an address.
         case destroyed(alternative: JID?)
     }
 

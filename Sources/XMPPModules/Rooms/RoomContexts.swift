@@ -17,7 +17,7 @@ public struct RoomJoined: Sendable {
     public enum Outcome: Hashable, Sendable {
         /// The account is in the room.
         case joined
-        /// The room does not let it in; the condition says why (XEP-0045 section 7.2):
+        /// The room does not let it in. The condition says why (XEP-0045 section 7.2):
         ///
         /// | Condition | Why |
         /// |---|---|
@@ -30,7 +30,7 @@ public struct RoomJoined: Sendable {
         /// | `notAllowed` | the service does not permit new rooms |
         /// | `notAcceptable` | the nickname is not the registered one |
         case refused(StanzaError)
-        /// The room did not answer in time; the account sent it unavailable presence.
+        /// The room did not answer in time. The account sent it unavailable presence.
         case timedOut
         /// The program left the room, or asked again to be let in, before the room answered.
         case abandoned

@@ -62,7 +62,7 @@ extension Rooms {
         try send(Message(to: room, type: .groupchat, body: body), to: room, in: step)
     }
 
-    /// Sets a room's subject; ``RoomEvent/Change/subject(_:by:)`` reports it to all occupants, with this account.
+    /// Sets a room's subject. ``RoomEvent/Change/subject(_:by:)`` reports it to all occupants, with this account.
     ///
     /// - Parameters:
     ///   - subject: Nil or nothing removes it.

@@ -35,7 +35,7 @@ public struct Rooms: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func all(in source: borrowing some Readable) throws -> [Room] { try table.all(in: source) }
 
-    /// Returns the stored state of a room; nil if the account never joined it.
+    /// Returns the stored state of a room. Nil if the account never joined it.
     ///
     /// - Parameters:
     ///   - room: The room's address; a nickname is left out.
@@ -46,7 +46,7 @@ public struct Rooms: Sendable {
         try table.room(room.bare, in: source)
     }
 
-    /// Returns the occupants of a room, by nickname; empty unless the account is in it.
+    /// Returns the occupants of a room, by nickname. Empty unless the account is in it.
     ///
     /// - Parameters:
     ///   - room: The room's address; a nickname is left out.

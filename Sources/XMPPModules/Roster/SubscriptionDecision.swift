@@ -23,7 +23,7 @@ public struct SubscriptionDecision: Sendable {
     public enum Outcome: Hashable, Sendable {
         /// The account sees the contact's presence now.
         case approved
-        /// The contact, or another client of the account, does not want that; or the contact was removed.
+        /// The contact, or another client of the account, does not want that. Or the contact was removed.
         case denied
         /// The question did not reach the contact.
         case failed(StanzaError)

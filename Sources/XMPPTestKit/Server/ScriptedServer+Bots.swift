@@ -20,7 +20,7 @@ extension ScriptedServer {
         /// - Parameter stanza: The stanza, with its `to`.
         public func send(_ stanza: Element) { server.submit(.stanza(stanza, from: jid)) }
 
-        /// Answers a request with success; does nothing with a result, an error or anything else.
+        /// Answers a request with success. Does nothing with a result, an error or anything else.
         ///
         /// - Parameters:
         ///   - request: What was received.
@@ -30,7 +30,7 @@ extension ScriptedServer {
             send(answer.element)
         }
 
-        /// Answers a request with an error; does nothing with a result, an error or anything else.
+        /// Answers a request with an error. Does nothing with a result, an error or anything else.
         ///
         /// - Parameters:
         ///   - request: What was received.
