@@ -144,7 +144,9 @@ struct EventSequence<Event: DurableEvent>: AsyncSequence {
 }
 
 extension HandlerStore {
-    /// Returns the events of one kind as they are posted, by this process or another one; first those that wait.
+    /// Returns the events of one kind as any process posts them.
+    ///
+    /// The events that wait come first.
     ///
     /// One listener for each kind and scope is what this is made for: with two, either may see an event first, and
     /// both may see it.

@@ -53,7 +53,7 @@ extension Ending {
     }
 }
 
-/// The row of a bound handler, and the type of the context that the handler is called with. Ids grow and are never reused.
+/// Row of a bound handler, with the type of its context. Ids grow and are never reused.
 ///
 /// It can be bound to a statement, so a program keeps it beside what the handler waits for. What is read back from a column
 /// has the type that the program gives it:
@@ -71,8 +71,7 @@ public struct HandlerID<Context: Sendable>: PrintedRawValue, RawRepresentable, H
     public init(rawValue: Int64) { self.rawValue = rawValue }
 }
 
-/// The row of a handler whose context is not known, as lists of handlers show it. It can be invalidated and repaired, but
-/// neither called nor ended.
+/// Row of a handler whose context is unknown, as in lists. It can be invalidated and repaired, but neither called nor ended.
 public typealias AnyHandlerID = HandlerID<Never>
 
 extension HandlerID where Context == Never {

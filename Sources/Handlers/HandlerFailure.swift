@@ -26,7 +26,7 @@ public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvert
     public let attempts: Int
     /// The number of these runs in which the process died.
     public let deaths: Int
-    /// The last error of the handler, or the reason why it cannot be called; at most 1024 bytes.
+    /// Last error, or the reason why the handler cannot be called. At most 1024 bytes.
     public let error: String
     /// Whether the handler ends as invalidated with the reason `failed`. Otherwise its row is quarantined.
     public let isInvalidated: Bool

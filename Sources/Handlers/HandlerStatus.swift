@@ -41,18 +41,17 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     public let state: State
     /// When it was bound, by the wall clock.
     public let boundAt: Timestamp
-    /// Time of the wall clock at which a runner calls or expires it; nil without one.
+    /// When a runner calls or expires it, by the wall clock. Nil without such a time.
     ///
     /// A timeout counts connected time instead and is not shown here.
     public let dueAt: Timestamp?
-    /// Number of runs since it was bound or requeued, with those in which its process died.
+    /// Number of runs since it was bound or requeued. Runs in which the process died count, too.
     public let attempts: Int
     /// Number of processes that died while it ran.
     public let deaths: Int
     /// Reason of its quarantine, parking or last failure.
     public let reason: String?
-    /// Bytes that are kept of a call of a standing handler, of which its handler may keep a limited number; nil for a handler
-    /// itself.
+    /// Stored bytes of a call of a standing handler. Their sum is limited for each handler. Nil for a handler itself.
     public let size: Int64?
     /// The handler at the root of the chain that led to it.
     public let trace: AnyHandlerID

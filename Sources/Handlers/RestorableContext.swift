@@ -1,4 +1,4 @@
-/// A context that can be stored with a handler and made again, so that the call can be made later or elsewhere.
+/// A context that is stored with its handler for a later call.
 ///
 /// A handler that failed is tried again, one that this process does not know or must not run waits for another
 /// process, and an ``AsyncHandler`` runs after the step: each needs what it was called with a second time. What cannot

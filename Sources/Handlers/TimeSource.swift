@@ -1,6 +1,6 @@
 import Platform
 
-/// The clocks that a store and an account read, passed in so that tests can turn them by hand.
+/// The clocks of a store and an account. Tests pass clocks that they turn by hand.
 ///
 /// ```swift
 /// let store = try HandlerStore(path: path, registry: registry, time: VirtualClock().timeSource)

@@ -60,7 +60,9 @@ public final class TestStore: Sendable {
     /// Its runner, for environments and connected time; another one after ``restart(registry:)``.
     public var runner: HandlerRunner { program.withLock { $0.runner } }
 
-    /// Calls everything that is due now by wall clock or connected time, and waits for its async handlers.
+    /// Calls all due handlers, and waits for their async handlers.
+    ///
+    /// Due by wall clock or connected time.
     ///
     /// - Returns: The time until something is due by either of them; nil when nothing is.
     /// - Throws: `HandlerError` when the store fails, or with the code `handlers-run-on` when async handlers run for longer

@@ -45,7 +45,7 @@ public final class VirtualClock: Sendable {
             monotonic: { self.monotonic }, wall: { self.wall }, onTurn: { self.onTurn($0) })
     }
 
-    /// Moves both hands forward, then calls the observers in the order in which they were registered.
+    /// Moves both hands forward, then calls the observers in their order.
     ///
     /// - Parameter duration: Zero or more; a part of a millisecond is dropped.
     public func advance(by duration: Duration) {

@@ -31,9 +31,9 @@ public struct OmemoDevice: Hashable, Sendable {
 }
 
 extension OmemoService {
-    /// Returns the devices of a user that were ever listed or ever wrote, in the order of their numbers, each with the key
-    /// that it
-    /// had last.
+    /// Returns all devices of a user that were ever seen.
+    ///
+    /// They were listed or wrote. They are in the order of their numbers, each with its last key.
     ///
     /// ```swift
     /// for device in try account.omemo.devices(of: juliet, in: step) {

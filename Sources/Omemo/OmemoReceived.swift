@@ -20,7 +20,7 @@ public struct OmemoReceived: Sendable {
 
     /// The account that received it.
     public let account: Account
-    /// The message around it, taken out of a carbon copy or an archive's answer if it came in one.
+    /// The surrounding message, without the carbon copy or archive result around it.
     public let message: Message
     /// The sender's bare address, also in rooms; nil if unknown.
     public let sender: JID?

@@ -1,7 +1,9 @@
 public import XMPPAccount
 public import XMPPCore
 
-/// The context of a handler that waits for a message to be encrypted and handed to the outbox, or given up.
+/// The context of a handler that waits until a message is encrypted.
+///
+/// Then the message is in the outbox, or it was given up.
 ///
 /// ```swift
 /// @Handler("secret.sent")

@@ -8,7 +8,9 @@ public import XMPPCore
 public enum OmemoTrust: Int64, Hashable, Sendable, Codable, CaseIterable {
     /// Nothing yet: messages are shown as such, and none is encrypted for it.
     case undecided = 0
-    /// Trusted without being asked, because no key of this user has been verified and this device had no other.
+    /// Trusted without a question to the user.
+    ///
+    /// No key of this user has been verified, and this device had no other.
     case blind = 1
     /// The user compared the fingerprint.
     case verified = 2

@@ -49,7 +49,7 @@ extension Timestamp: CodedAsOneValue, Codable {
 }
 
 extension Timestamp: CustomStringConvertible {
-    /// The time in UTC with milliseconds, such as `2025-11-20T22:00:00.123Z`, of the years 0 to 9999 (XEP-0082 section 3.2).
+    /// The time in UTC with milliseconds, such as `2025-11-20T22:00:00.123Z`. For the years 0 to 9999 (XEP-0082 section 3.2).
     public var description: String {
         let milliseconds = min(max(milliseconds, Self.writable.lowerBound), Self.writable.upperBound)
         let seconds = GregorianDay.floorDivide(milliseconds, 1000)

@@ -2,7 +2,7 @@ import XMPPAccount
 import XMPPTransport
 public import XMPPCore
 
-/// An error of an upload or a download, with a sentence that says what to do.
+/// An error of an upload or a download.
 ///
 /// ```swift
 /// if case .failed(let error) = call.outcome, error.code == .tooLarge { print(error.maximumSize ?? 0) }
@@ -97,7 +97,7 @@ extension ErrorCode where Failure == UploadError {
     public static var tls: Self { Self(rawValue: "tls") }
     /// The web server was not reached, or the line broke or stood still.
     public static var connection: Self { Self(rawValue: "connection") }
-    /// The account does not send what is to be sent, such as a message to a room that it has left.
+    /// The account does not send the message. For example, it has left the room.
     public static var notSent: Self { Self(rawValue: "not-sent") }
     /// The program canceled it.
     public static var cancelled: Self { Self(rawValue: "cancelled") }

@@ -7,7 +7,7 @@ public import XMPPCore
 extension Account {
     // MARK: Operations
 
-    /// Sends an operation whose answer calls a stored handler, in whatever process is there by then.
+    /// Sends an operation and stores the handler of its answer.
     ///
     /// Request, stanza and handlers are committed together before a byte is written. Without a connection the request waits
     /// for the next one, in order.

@@ -175,12 +175,14 @@ public final class Account: Sendable {
         if store.notificationsByOthers != told { mailbox.recordRowsOfOthers() }
     }
 
-    /// Closes the connection without ending the session, which can be resumed, and lets another process own it.
+    /// Closes the connection and keeps the session.
+    ///
+    /// The session can be resumed, and another process may own the stream.
     ///
     /// - Throws: ``/Handlers/HandlerError`` when the store fails; the connection is closed all the same.
     public func suspend() async throws { try await ask { .suspend($0) } }
 
-    /// Waits until everything that the server sent before this call has been committed (a round trip of `<r/>`, `<a/>`).
+    /// Waits until everything that the server sent so far is committed. Costs a round trip of `<r/>`, `<a/>`.
     ///
     /// If the stream breaks meanwhile, it waits for the next one and catches up there.
     ///
@@ -207,7 +209,7 @@ public final class Account: Sendable {
         for module in modules.modules.reversed() { module.hooks.stop?(self) }
     }
 
-    /// Closes like ``close()``, after the async handlers that run at this moment have ended by themselves.
+    /// Closes like ``close()`` once the running async handlers have ended.
     ///
     /// Until then the stream stays open for them. Handlers that are due, and async handlers for what arrives meanwhile, are
     /// left to the next process.
@@ -300,7 +302,7 @@ public final class Account: Sendable {
 
     // MARK: Steps
 
-    /// Runs `body` inside the account's next step, together with whatever else waits, and returns once it is committed.
+    /// Runs `body` in the account's next step and returns once it is committed.
     ///
     /// ```swift
     /// try await account.perform { step in

@@ -2,7 +2,7 @@ package import Handlers
 package import IQTracker
 public import XMPPCore
 
-/// A question to a server, a service or another client, with the way to read its answer.
+/// A question to a server, a service or another client.
 ///
 /// An operation is a value. `Account` has three ways to send one:
 ///

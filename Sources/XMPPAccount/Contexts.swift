@@ -147,8 +147,9 @@ public struct MessageReceived: Sendable {
         return message.type != .groupchat && message.from?.bare == account.configuration.jid.bare
     }
 
-    /// Whether it comes out of an archive or the history of a room, so that it may be old and may have been answered, by
-    /// another client or before the store was emptied.
+    /// Whether it comes out of an archive or a room's history.
+    ///
+    /// It may then be old, and answered by another client or before the store was emptied.
     ///
     /// A message that the server kept while no client was connected (XEP-0160) is not history: this is its first delivery.
     public var isHistory: Bool {
@@ -233,7 +234,7 @@ extension MessageReceived: StoredContext, AccountContext {
     }
 }
 
-/// The context of a handler that waits for the server to take responsibility for a stanza (XEP-0198).
+/// The context of a handler that waits for an ack (XEP-0198).
 ///
 /// ```swift
 /// @Handler("letters.acknowledged")

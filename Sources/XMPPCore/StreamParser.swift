@@ -42,7 +42,9 @@ public final class StreamParser {
         case opened(Element)
         /// A complete first-level element.
         case element(Element)
-        /// A first-level element, or a member of one that follows, which cannot be read and was left out.
+        /// An unreadable first-level element that was left out.
+        ///
+        /// Or the member of a list that follows.
         case refused(RefusedElement)
         /// The end of the stream.
         case closed

@@ -183,7 +183,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         return rest
     }
 
-    /// Works until nothing is due and no async handler runs any more, or until the time is over.
+    /// Works until nothing is due and no async handler runs. It ends earlier when the time is over.
     ///
     /// What a short-lived worker does. Timers whose time has not come are left to the next process. The runner goes on
     /// afterwards, until ``close()``.

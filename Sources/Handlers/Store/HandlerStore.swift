@@ -1,7 +1,7 @@
 import Platform
 import Synchronization
 
-/// The SQLite database that holds bound handlers, whatever they wait for, and the application's own tables.
+/// The SQLite database with bound handlers and the application's own tables.
 ///
 /// One store is one file; several processes may open the same file. Every change is a ``step(_:)``; what only looks is a
 /// ``read(_:)``.

@@ -238,9 +238,10 @@ public struct Step: Readable {
         try transaction.run(handler, context: context, overrides: overrides)
     }
 
-    /// Invalidates a handler that was bound as an argument of the handler that runs now, where the outer one knows that
-    /// it will never be called: the handler bound with ``Durable/orElse(_:)`` runs instead, and the handlers that it holds
-    /// are invalidated with it.
+    /// Invalidates a handler that is an argument of the running handler.
+    ///
+    /// For an outer handler that knows that the inner one will never be called. The handler bound with ``Durable/orElse(_:)``
+    /// runs instead, and the handlers that it holds are invalidated with it.
     ///
     /// ```swift
     /// func run(_ call: borrowing Call<IQReply>) throws {
@@ -284,7 +285,7 @@ public enum Disposition: Hashable, Sendable {
     case queued
     /// It failed. Its writes are undone and a ``HandlerRunner`` calls it again at that time of the wall clock.
     case retrying(at: Timestamp, reason: String)
-    /// This program does not know it or only an older version of it; it waits for one that does.
+    /// Unknown to this program, or known in an older version. It waits for a newer program.
     case parked(reason: String)
     /// It failed for good. Its writes are undone and it waits for repair.
     case quarantined(reason: String)

@@ -20,9 +20,10 @@ extension OmemoService {
         try advance(in: step)
     }
 
-    /// Fetches a room's owners, admins and members, and stores them as ``setMembers(_:of:in:)`` does, with the
-    /// nicknames of the occupants. Call it after joining, and again after an occupant came or an affiliation changed
-    /// (see `RoomEvent`).
+    /// Fetches a room's owners, admins and members, and stores them.
+    ///
+    /// As ``setMembers(_:of:in:)`` does, with the nicknames of the occupants. Call it after joining, and again after an occupant
+    /// came or an affiliation changed (see `RoomEvent`).
     ///
     /// - Parameter room: A room for members only. It may refuse the question to those who are not its admins.
     /// - Throws: `StanzaError` when the room refuses; ``OmemoError`` `unknownRoom` when it names no occupant;

@@ -11,7 +11,7 @@ extension OmemoService {
 
     // MARK: Sending
 
-    /// Encrypts a message for all devices of a user, and for the own other ones, and sends it.
+    /// Encrypts a message for the devices of both users, and sends it.
     ///
     /// Device lists and keys that are missing are fetched first; until then the message waits in the store, and those
     /// after it to the same user wait too. Ratchets and ciphertext commit together, so that what is sent again after

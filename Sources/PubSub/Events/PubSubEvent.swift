@@ -73,8 +73,9 @@ public struct PubSubEvent: Sendable {
     public let change: Change
     /// Whether the node is the account's own.
     public let isOwn: Bool
-    /// When it happened, if it was held up or is shown again (XEP-0203), as the service or the
-    /// own server says; nil for what happens now.
+    /// When it happened, if it was delayed or is shown again (XEP-0203).
+    ///
+    /// As the service or the own server says. Nil for an event that happens now.
     public let sentAt: Timestamp?
     /// The subscriptions that brought it, where the service names them (13.16).
     public let subscriptionIDs: [ForeignText]

@@ -3,7 +3,9 @@ import XMPPAccount
 public import XMPPCore
 
 extension PubSubService {
-    /// Lets a stored handler decide who may subscribe to own nodes whose access model is `authorize`.
+    /// Sets the handler that decides who may subscribe to own nodes.
+    ///
+    /// For nodes with the access model `authorize`.
     ///
     /// ```swift
     /// try await account.perform { try account.pubsub.decideSubscriptions(at: service, as: "club", Club.asked(), in: $0) }

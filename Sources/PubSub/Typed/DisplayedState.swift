@@ -17,6 +17,8 @@ public import XMPPCore
 /// Source: XEP-0490 version 1.0, sections 4 and 5.
 public struct DisplayedState: PubSubPayload, Hashable {
     public static let node = Namespaces.displayed
+    /// Options that keep the node private, with one item per conversation.
+    ///
     /// Without them contacts could see what the user reads, and the service might keep one conversation only (section 4.2).
     public static let options: [PubSubOption] = [
         .persistItems(true), .maximumItems(nil),

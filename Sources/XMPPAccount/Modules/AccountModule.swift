@@ -97,7 +97,7 @@ public enum ModuleAnswer: Sendable {
     case error(StanzaError)
 }
 
-/// The marks of handled messages that a module needs, so that duplicates of those messages are recognized.
+/// Marks of handled messages that a module needs to recognize duplicates.
 ///
 /// ```swift
 /// let marks = NeededMarks(since: lastMessageAt - .seconds(60))

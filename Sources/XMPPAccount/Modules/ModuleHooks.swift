@@ -61,8 +61,9 @@ public struct ModuleHooks: Sendable {
     /// module is reset after that.
     public var end: (@Sendable (_ account: Account, _ step: borrowing Step) throws -> Void)?
 
-    /// Stops the module, as the account is closed in this process or the module was removed. Modules that depend on others
-    /// are stopped before them. Runs outside of any step.
+    /// Stops the module, when the account closes or the module is removed.
+    ///
+    /// Modules that depend on others are stopped before them. Runs outside of any step.
     public var stop: (@Sendable (_ account: Account) -> Void)?
 
     // MARK: Stanzas
@@ -77,7 +78,9 @@ public struct ModuleHooks: Sendable {
     public var filterIncoming:
         (@Sendable (_ stanza: Stanza, _ account: Account, _ step: borrowing Step) throws -> FilteredStanza)?
 
-    /// Decides about a stanza to be sent by the program, a module or the account itself, before it is stored.
+    /// Decides about a stanza to be sent, before it is stored.
+    ///
+    /// The program, a module or the account itself sends it.
     ///
     /// Filters run in the reverse order of the modules, so the first one is nearest to the server. The sender of a stopped
     /// stanza gets an ``AccountError`` `stoppedByFilter`; an answer to a request of another entity becomes
@@ -102,7 +105,7 @@ public struct ModuleHooks: Sendable {
     public var receivePresence:
         (@Sendable (_ presence: Presence, _ account: Account, _ step: borrowing Step) throws -> Void)?
 
-    /// Receives the name and the attributes of a stanza that could not be read, and was counted.
+    /// Receives the name and the attributes of an unreadable, counted stanza.
     public var receiveUnreadable:
         (@Sendable (_ root: Element, _ account: Account, _ step: borrowing Step) throws -> Void)?
 

@@ -2,7 +2,7 @@ public import XMPPCore
 
 import FoundationEssentials
 
-/// A stanza of ours that the server has taken responsibility for (XEP-0198 section 4), by the names it was sent under.
+/// A sent stanza that the server has acknowledged (XEP-0198 section 4).
 public struct AcknowledgedStanza: Hashable, Sendable {
     /// The element's id; nil when it has none.
     public let id: ForeignText?

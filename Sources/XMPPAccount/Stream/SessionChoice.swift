@@ -24,9 +24,9 @@ public enum SessionChoice: Hashable, Sendable {
 public struct StoredSession: Hashable, Sendable {
     /// The full address that is bound in it.
     public let jid: JID
-    /// The time for which the server keeps the session after its stream broke; nil if the server did not say.
+    /// How long the server keeps the session of a broken stream. Nil if it did not say.
     public let window: Duration?
-    /// The time since a process was last connected in the session, by the wall clock; nil if unknown.
+    /// Wall-clock time since a process was last connected in the session. Nil if unknown.
     public let idleTime: Duration?
     /// Whether it is likely to be kept still: ``idleTime`` is within ``window``, or one of them is not known.
     public let isLikelyKept: Bool
@@ -72,8 +72,7 @@ extension SessionOpening {
 }
 
 extension Account {
-    /// Returns whether the server offered stream management (XEP-0198) at the last login, in whatever process; false before the
-    /// first one.
+    /// Returns whether the server offered stream management at the last login. False before the first one.
     ///
     /// ```swift
     /// let isSafe = try store.read { try account.supportsStreamManagement(in: $0) }

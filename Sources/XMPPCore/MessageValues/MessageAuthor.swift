@@ -9,7 +9,7 @@
 public struct MessageAuthor: Hashable, Sendable, Codable {
     /// The bare address. Of an occupant of a room the address with the nickname.
     public let jid: JID
-    /// The name that the room gives the occupant, whatever the nickname is (XEP-0421); nil where the room gives none.
+    /// The occupant's id in the room, whatever the nickname (XEP-0421). Nil where the room gives none.
     public let occupantID: ForeignText?
 }
 

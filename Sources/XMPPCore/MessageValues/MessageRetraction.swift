@@ -1,4 +1,4 @@
-/// The extension of a retraction, which asks to remove an earlier message of the same sender.
+/// The extension that retracts an earlier message of the same sender.
 ///
 /// ```swift
 /// guard let retraction = MessageRetraction(of: sent) else { return }

@@ -1,4 +1,4 @@
-/// The extension of a spoiler, a message whose text is hidden until the user asks for it.
+/// The extension that hides a message's text until the user asks.
 ///
 /// ```swift
 /// let spoiler = MessageSpoiler([.init("Love story end")])

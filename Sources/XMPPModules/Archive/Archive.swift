@@ -45,7 +45,7 @@ public struct Archive: Sendable {
         try table.progress(of: nil, in: source)
     }
 
-    /// Forgets an archive and how far it was fetched, such as that of a room that was left for good.
+    /// Forgets an archive and its place, such as of a left room.
     ///
     /// - Parameters:
     ///   - archive: The account's bare address, or a room's.

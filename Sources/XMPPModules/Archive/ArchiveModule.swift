@@ -10,7 +10,7 @@ public import XMPPCore
 //
 // After a resumption nothing is asked again: the answer comes, or the server sends it once more.
 
-/// Fetches what an archive holds and this account has not seen, in pages, from a stored place on.
+/// Fetches new messages of an archive, in pages, from a stored place.
 ///
 /// Messages come to listeners as ordinary ones whose ``/XMPPAccount/MessageReceived/source`` is `archive`, in the order of the
 /// archive,

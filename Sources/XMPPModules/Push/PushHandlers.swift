@@ -3,7 +3,7 @@ public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// The context of a handler that waits for the server to take, or to forget, a registration.
+/// The context of a handler that waits for a registration's change.
 ///
 /// ```swift
 /// @Handler("push.told")

@@ -51,7 +51,9 @@ public struct PushNotifications: Sendable {
 
     // MARK: Enabling
 
-    /// Lets the server notify a push service, from now on and in every later session, until that is disabled.
+    /// Lets the server notify a push service until that is disabled.
+    ///
+    /// In this and every later session.
     ///
     /// The registration is stored; the server is asked when it does not have it in this session, or has it with other
     /// options. ``PushChange`` reports the result.

@@ -13,7 +13,7 @@ public struct PushRegistration: Hashable, Sendable {
     public let service: JID
     /// The node of this installation at the service. Nil if the service needs none.
     public let node: ForeignText?
-    /// The fields that the server passes to the service with each notification, such as a secret; without `FORM_TYPE`.
+    /// Fields that the service gets with each notification, such as a secret. Without `FORM_TYPE`.
     public var options: [DataForm.Field]
 
     /// Makes a registration; nothing is stored or sent.

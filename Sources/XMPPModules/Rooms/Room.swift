@@ -13,7 +13,7 @@ public import XMPPCore
 public struct Room: Hashable, Sendable {
     /// State of the account in the room.
     public enum State: String, Hashable, Sendable, Codable {
-        /// The account wants to be in it, and has not asked yet in this session, or will ask again.
+        /// The account wants to be in it and will request that.
         case wanted
         /// The account has asked to be let in.
         case joining

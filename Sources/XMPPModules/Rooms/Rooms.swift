@@ -127,7 +127,7 @@ public struct Rooms: Sendable {
         return ticket
     }
 
-    /// Wants to be in a room from now on, and waits here for how joining ends.
+    /// Joins a room, from now on, and waits for the result.
     ///
     /// For code that has nothing to do any more once its process has ended. The wish stays all the same; canceling the
     /// task only ends the waiting.
@@ -185,7 +185,7 @@ public struct Rooms: Sendable {
         return true
     }
 
-    /// Leaves every room, and wants to be in none of them any longer; such as before ``/XMPPAccount/Account/logOut()``.
+    /// Leaves every room for good, such as before ``/XMPPAccount/Account/logOut()``.
     ///
     /// - Parameters:
     ///   - status: A sentence for those who stay; nil for none.

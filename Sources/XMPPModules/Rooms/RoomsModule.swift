@@ -11,7 +11,9 @@ import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// Rooms (XEP-0045) that the account stays in over deaths of the process and lost sessions, checked by pings (XEP-0410).
+/// Module for rooms (XEP-0045) that the account stays in.
+///
+/// It stays over deaths of the process and lost sessions, checked by pings (XEP-0410).
 ///
 /// ```swift
 /// configuration.modules = [RoomsModule()]

@@ -57,7 +57,7 @@ public struct Roster: Sendable {
         try update.roster.state(in: source).version
     }
 
-    /// Returns the available resources of a contact, or of the account itself, that with the highest priority first.
+    /// Returns the available resources of a contact or the account itself. The highest priority comes first.
     ///
     /// They are those that this session received. Nothing is known before the account has been connected; while it is not
     /// connected, they are the last that arrived.

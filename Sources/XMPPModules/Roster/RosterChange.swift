@@ -21,12 +21,11 @@ public enum RosterChange: ModuleEvent, Hashable {
     case refused(JID)
     /// A user asks to see the account's presence. The request is stored until it is answered.
     case requested(SubscriptionRequest)
-    /// A user in the roster asked to see the account's presence and was approved, as
-    /// `approvesKnownContacts` says.
+    /// A contact's subscription request was approved, as `approvesKnownContacts` says.
     case approved(SubscriptionRequest)
     /// A user canceled a request or a subscription to the account's presence.
     case unsubscribed(JID)
-    /// A resource of a contact, or of the account itself, became available or says something else about it.
+    /// The presence of a contact's or an own resource changed.
     case available(ContactPresence)
     /// A resource is not available any more. A bare address means all its resources.
     case unavailable(JID)

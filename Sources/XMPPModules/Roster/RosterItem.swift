@@ -30,9 +30,9 @@ public struct RosterItem: Hashable, Sendable {
     public var subscription: Subscription
     /// Whether the account has asked to see the contact's presence and is not answered yet.
     public var isAsking: Bool
-    /// Whether the contact's request to see the account's presence is approved in advance (RFC 6121 section 3.4).
+    /// Whether the contact's subscription is approved in advance (RFC 6121 section 3.4).
     public var isApproved: Bool
-    /// The groups into which the user has put the contact, each once, in the server's order.
+    /// The user's groups of the contact, each once. In the server's order.
     public var groups: [ForeignText]
 
     /// Makes an item, for ``RosterOperations/set(_:)`` and for tests.

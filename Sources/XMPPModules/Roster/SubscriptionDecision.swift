@@ -3,7 +3,9 @@ public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// The context of a handler that waits until a contact has decided whether the account may see its presence.
+/// The context of a handler that waits for a contact's decision.
+///
+/// The contact decides whether the account may see its presence.
 ///
 /// ```swift
 /// @Handler("contacts.decided")

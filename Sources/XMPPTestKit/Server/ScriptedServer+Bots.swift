@@ -105,7 +105,7 @@ extension ScriptedServer {
         }
     }
 
-    /// Sends a stanza from any address, a bot's or one that does not exist, without waiting.
+    /// Sends a stanza from any address without waiting. It may be a bot's, or one that does not exist.
     ///
     /// It is routed as usual: by its `to`, through offline store and queue. To put an element on a connection as it is,
     /// use ``send(_:to:)``.

@@ -53,8 +53,7 @@ public struct ServerBehavior: Hashable, Sendable {
     public var offersRosterVersions = false
     /// Whether sessions can be resumed. Without it `<enabled/>` has neither `id` nor `resume`.
     public var offersResumption = true
-    /// The time for which a broken session can be resumed, by the machine's monotonic clock, in whole seconds. A client may ask
-    /// for less.
+    /// How long a broken session can be resumed, by the monotonic clock. In whole seconds. A client may request less.
     public var resumptionWindow: Duration = .seconds(600)
     /// Host and port at which clients should resume; nil for none.
     package var resumptionLocation: String?
