@@ -116,7 +116,7 @@ struct EventSequence<Event: DurableEvent>: AsyncSequence {
         ///
         /// - Returns: An event, never nil.
         /// - Throws: `CancellationError` when the task was canceled; ``HandlerError`` when the store fails, or
-        ///   `wrongArgument` for an event of this name that cannot be read: it stays, and stands before those after
+        ///   `wrongArgument` for an event of this name that cannot be read: it stays, and blocks those after
         ///   it.
         mutating func next() async throws -> EventDelivery<Event>? {
             try store.watchChanges()

@@ -59,7 +59,7 @@ extension RestorableContext {
         try storage.decode(bytes, environment)
     }
 
-    /// Tells one call of a standing handler from another.
+    /// Distinguishes one call of a standing handler from another.
     var callFingerprint: UInt64 {
         let storage = Self.storage
         if let fingerprint = storage.fingerprint { return fingerprint(self) }

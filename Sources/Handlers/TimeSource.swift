@@ -40,7 +40,7 @@ public struct TimeSource: Sendable {
 
     /// Returns the machine's monotonic time.
     ///
-    /// - Returns: The time since the machine started; it stands still while the machine is suspended.
+    /// - Returns: The time since the machine started; it does not advance while the machine is suspended.
     package static func systemMonotonic() -> Duration { .nanoseconds(SystemTime.monotonicNanoseconds()) }
 
     /// Returns the machine's wall time.

@@ -79,7 +79,7 @@ package struct OmemoKeyring {
         return rows.compactMap { $0.map { (id: $0.0, own: $0.1) } }
     }
 
-    /// Returns the users of whom any device is known.
+    /// Returns the users with a known device.
     package func users(in source: borrowing some Readable) throws(HandlerError) -> [JID] {
         try source.all(
             """

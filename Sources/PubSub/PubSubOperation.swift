@@ -51,7 +51,7 @@ extension PubSubOperation {
 }
 
 extension PubSubOperation where Context == PubSubCompletion {
-    /// An operation of which is told that it was done.
+    /// Operations without a result.
     static func change(
         _ node: ForeignText, payload: @escaping @Sendable (_ own: JID) throws -> Element
     ) -> PubSubOperation {

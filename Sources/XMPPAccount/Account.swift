@@ -53,7 +53,7 @@ public final class Account: Sendable {
     let logins: LoginTable
     let connectedClock: ConnectedClock
     let mailbox: Mailbox
-    /// Whether this process has the stream: others need not be told of what it has to send.
+    /// Whether this process owns the stream, so that others need no notice of its stanzas.
     let ownsStream = Atomic(false)
     /// The loop that owns the stream, from the first command on.
     private let thread = Mutex<(any RunningLoop)?>(nil)

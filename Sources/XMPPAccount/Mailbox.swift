@@ -48,7 +48,7 @@ enum ManagementAction: Sendable {
 
 typealias Completion = @Sendable (Result<Void, any Error>) -> Void
 
-/// Work that someone wants done inside the loop's next step, and whom to tell once that is committed.
+/// Work for the loop's next step, and the waiter for its commit.
 struct StepCommand: Sendable {
     let run: @Sendable (borrowing Step) throws -> Void
     let finish: Completion
@@ -113,7 +113,7 @@ final class Mailbox: Sendable {
         if isNews { signal.raise() }
     }
 
-    /// Another process may have committed stanzas to send: it tells so.
+    /// Another process notified this one of stanzas to send.
     func recordRowsOfOthers() {
         state.withLock { $0.hasNewRows = true }
         signal.raise()

@@ -55,7 +55,7 @@ public struct RefusedElement: Hashable, Sendable, CustomStringConvertible {
         var element: Element
         var unreadable: Set<ForeignText> = []
 
-        /// The attributes that say to whom a stanza belongs.
+        /// The attributes that address a stanza.
         static let attributes: [ForeignText] = ["from", "id", "to", "type"]
         /// Bytes of such an attribute. An address has 3071 at most (RFC 7622 section 3.1).
         static let attributeBytes = 4096

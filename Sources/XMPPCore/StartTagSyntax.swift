@@ -1,7 +1,7 @@
 /// The state inside a start tag (XML 1.0 section 3.1), so far as it is a matter of white space, `=` and quotes.
 ///
 /// libxml2 would find the same, but after an element that it refuses it has to start again, which costs several times as
-/// much as a small element. Which characters beyond ASCII a name may have, and what it stands for, is left to libxml2.
+/// much as a small element. Which characters beyond ASCII a name may have, and its meaning, is left to libxml2.
 enum StartTagSyntax {
     /// In the element's name; in white space after it or after a value; in an attribute's name.
     case name, space, attribute

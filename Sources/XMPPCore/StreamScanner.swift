@@ -12,21 +12,21 @@ struct StreamScanner {
     enum State {
         /// Between tags: character data inside a stanza, white space elsewhere.
         case text
-        /// Behind `<`.
+        /// After `<`.
         case open
         /// In a start tag, outside attribute values.
         case startTag
-        /// Behind a `/` in a start tag: only `>` may follow.
+        /// After a `/` in a start tag: only `>` may follow.
         case slash
         /// In an attribute value.
         case quoted
         /// In an end tag.
         case endTag
-        /// Behind `<!`: only `[CDATA[` may follow.
+        /// After `<!`: only `[CDATA[` may follow.
         case bang
         /// In a CDATA section.
         case cdata
-        /// Behind `&` in character data, or in a value.
+        /// After `&` in character data, or in a value.
         case textReference, valueReference
         /// In the XML declaration.
         case declaration

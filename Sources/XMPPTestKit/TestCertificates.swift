@@ -105,7 +105,7 @@ public struct TestCertificates: Sendable {
     /// Makes a certificate for a client, good for logging in with SASL EXTERNAL (XEP-0178).
     ///
     /// - Parameters:
-    ///   - address: The account's bare address, which stands in the certificate as id-on-xmppAddr.
+    ///   - address: The account's bare address, which the certificate has as id-on-xmppAddr.
     ///   - name: How the files are named, without extension.
     /// - Returns: Where the certificate and its key are.
     /// - Throws: ``ScriptedServerError`` when a file cannot be written.

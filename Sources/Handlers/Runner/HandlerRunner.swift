@@ -63,7 +63,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// One pass at a time.
     let passing = Mutex(Passing())
     let signal: WakeSignal
-    /// Tells of passes that are over.
+    /// Reports finished passes.
     let passes = News()
     private let leaseLimit: Int
     let keepEndings: Duration

@@ -90,7 +90,7 @@ public struct Step: Readable {
     /// Runs `body` so that its writes are undone when it throws, while the rest of the step goes on.
     ///
     /// - Throws: What `body` throws. When the store itself failed, the step cannot commit any more and must be given
-    ///   up; ``HandlerError/isStorageFailure`` tells.
+    ///   up; ``HandlerError/isStorageFailure`` says so.
     package func undoingOnError(_ body: () throws -> Void) throws { try transaction.undoingCommand(body) }
 
     // MARK: Handlers

@@ -97,7 +97,7 @@ struct UnfinishedCall {
         (state, due) = (.quarantined, nil)
     }
 
-    /// Tells with the reason that older calls made way.
+    /// Adds to the reason that older calls were removed.
     mutating func record(dropped: Int) {
         guard dropped > 0 else { return }
         reason += "; \(dropped) older quarantined calls of the handler were dropped"

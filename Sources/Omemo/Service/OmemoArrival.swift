@@ -34,7 +34,7 @@ struct OmemoArrival {
     // MARK: Taking it
 
     /// Decrypts the message and hands the content to the program. What cannot be read is no error here: it was handled,
-    /// and the program is told.
+    /// and the program is notified.
     func handle(in step: borrowing Step) throws {
         let elements = message.element.elements.filter { element in
             element.name == "encrypted" && OmemoVersion(element.namespace) != nil
@@ -130,7 +130,7 @@ struct OmemoArrival {
         return OmemoContent(body: text)
     }
 
-    /// Tells the program that a message could not be read.
+    /// Reports to the program that a message could not be read.
     private func fail(
         _ error: OmemoError, _ sender: JID?, _ device: OmemoDeviceID?, _ version: OmemoVersion?,
         in step: borrowing Step

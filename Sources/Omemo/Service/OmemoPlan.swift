@@ -1,7 +1,7 @@
 import Handlers
 import XMPPCore
 
-/// For whom a message is encrypted and what is missing for that: a rule over what the store knows.
+/// Recipients of an encrypted message, and what is missing for that: a rule over what the store knows.
 struct OmemoPlan {
     /// A device with which there is a session.
     var targets: [OmemoAddress] = []

@@ -21,7 +21,7 @@ public struct OmemoDeviceID:
 
     /// Reads the number from XML: ASCII digits and nothing else. Nil for anything else.
     ///
-    /// - Parameter text: What stands in an attribute; nil when there is none.
+    /// - Parameter text: Value of an attribute; nil when there is none.
     package init?(_ text: ForeignText?) {
         // UInt32 would also read a sign.
         guard let text, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = UInt32(text)

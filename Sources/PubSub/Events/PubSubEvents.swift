@@ -95,7 +95,7 @@ public struct PubSubEvents: LibraryModule, AccountModule {
     }
 }
 
-/// One message with events, and those whom they are for.
+/// A message with events, and its recipients.
 private struct EventArrival {
     let account: Account
     let service: JID

@@ -222,7 +222,7 @@ extension Account {
         }
     }
 
-    /// Undoes what a module did that throws, and tells; the rest of the step goes on.
+    /// Undoes the changes of a module that throws, and reports the error; the rest of the step continues.
     func guarding(_ module: RegisteredModule, in step: borrowing Step, _ body: () throws -> Void) throws {
         do {
             try step.undoingOnError(body)

@@ -1,7 +1,7 @@
 public import Handlers
 package import XMPPCore
 
-/// The available presence that this session told to everybody who may see it, as the program gave it.
+/// The available presence that this session sent, as the program gave it.
 struct OwnPresenceTable {
     let account: Int64
 
@@ -73,13 +73,13 @@ extension Account {
         try send(presence, in: step)
     }
 
-    /// Tells what has changed while there was no stream.
+    /// Sends the changes of the time without a stream.
     func announceLate(in step: borrowing Step) throws {
         guard try ownPresence.isLate(in: step) else { return }
         try announceFeaturesAnyway(in: step)
     }
 
-    /// Announces although the outbox may be full. That a filter stops it is told.
+    /// Announces although the outbox may be full. A filter that stops it is reported.
     func announceFeaturesAnyway(in step: borrowing Step) throws {
         do {
             try usingReserve(in: step) { try announceFeatures(in: step) }

@@ -95,7 +95,7 @@ extension Account {
 
     /// Takes out what the server does not take, before a stream carries it.
     ///
-    /// - Returns: What to tell the program.
+    /// - Returns: Events for the program.
     func removeRefused(in step: borrowing Step) throws -> [AccountEvent] {
         var events: [AccountEvent] = []
         let limit = try logins.stanzaLimit(in: step)

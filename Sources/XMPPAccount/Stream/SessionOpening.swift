@@ -35,7 +35,7 @@ struct SessionOpening {
 
     var configuration: AccountConfiguration { opener.configuration }
     var domain: String { opener.domain }
-    /// Tells the server before the login whom it concerns (XEP-0484 section 4.1 demands it).
+    /// Sends the account's address before the login (XEP-0484 section 4.1).
     private var from: String? { configuration.jid.local == nil ? nil : configuration.jid.description }
 
     /// The result of a login.

@@ -25,8 +25,8 @@ public struct AcknowledgementPolicy: Hashable, Sendable {
     /// - Parameters:
     ///   - requestsAfterStanzas: The server is asked after this many stanzas; 0 turns it off.
     ///   - requestsAfter: The server is asked this long after the first stanza; 0 turns it off.
-    ///   - acknowledgesAfterStanzas: The server is told after this many handled stanzas; 0 turns it off.
-    ///   - acknowledgesAfter: The server is told this long after the first handled stanza; 0 turns
+    ///   - acknowledgesAfterStanzas: An ack is sent after this many handled stanzas; 0 turns it off.
+    ///   - acknowledgesAfter: An ack is sent this long after the first handled stanza; 0 turns
     ///     it off.
     ///   - responseDelay: How long the answer to the server's question is held back, 0 or more.
     package init(

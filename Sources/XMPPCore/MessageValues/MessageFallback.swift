@@ -31,7 +31,7 @@ public struct MessageFallback: Hashable, Sendable {
         (self.feature, self.regions) = (feature.foreignText, regions)
     }
 
-    /// Reads `<fallback/>`. Regions behind `maximumCount` others are left out, so that what they mean is shown.
+    /// Reads `<fallback/>`. Regions after `maximumCount` others are left out, so that what they mean is shown.
     ///
     /// - Parameter element: The element.
     /// - Throws: ``ElementValueError`` when a region has a start without an end, an end without a start or in front of

@@ -172,7 +172,7 @@ public struct Chat: Sendable {
         try end(row, nil, in: step)
     }
 
-    /// RFC 6120 section 8.3.1: an error comes from whom was written to, or its server.
+    /// RFC 6120 section 8.3.1: an error comes from the recipient, or its server.
     func recordBounce(_ message: MessageReceived, in step: borrowing Step) throws {
         guard message.source == .direct, let id = message.message.id, let row = try table.row(id, in: step),
             try isRecipient(message.message.from, of: row.delivery, in: step),

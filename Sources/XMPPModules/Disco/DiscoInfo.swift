@@ -104,7 +104,7 @@ public struct DiscoInfo: Hashable, Sendable {
     ///
     /// Nil for what no honest entity sends, and what two different answers could share it by: identities or forms that
     /// are there twice, and texts with the separator in them (section 5.4, items 3.3 to 3.5), and what could be the same
-    /// text cut elsewhere: features told as an identity, or as the type and the fields of a form.
+    /// text cut elsewhere: features given as an identity, or as the type and the fields of a form.
     package var verification: ForeignText? {
         let names = identities.map { identity in
             [identity.category, identity.type, identity.language ?? "", identity.name ?? ""]

@@ -200,7 +200,7 @@ struct SubscriptionTable {
 
     /// Takes the handlers that wait for a contact, oldest first.
     ///
-    /// - Parameter askedOnly: Leaves those of whose question the roster has not told yet.
+    /// - Parameter askedOnly: Leaves those whose request the roster does not show yet.
     func claimWaiting(for jid: JID, askedOnly: Bool = false, in step: borrowing Step) throws(HandlerError)
         -> [HandlerID<SubscriptionDecision>]
     {

@@ -75,7 +75,7 @@ package struct ServerDomain: Sendable {
     var resumable: [ForeignText: Int] = [:]
     /// The last count of sessions that are over, by their id.
     var lostCounts: [ForeignText: UInt32] = [:]
-    /// Resumptions that are to be refused, by account; "" stands for everybody.
+    /// Resumptions that are to be refused, by account; "" means all.
     var refusals: [ForeignText: Refusal] = [:]
     /// When sessions without connection end.
     var expiries: [Int: Int64] = [:]
@@ -88,7 +88,7 @@ package struct ServerDomain: Sendable {
     private(set) var rows: [ServerLogRow] = []
     private(set) var addresses: [(session: Int32, jid: JID)] = []
     var lastSession = 0
-    /// Addresses read before: the same few stand in most stanzas.
+    /// Addresses read before: most stanzas have the same few.
     private var knownAddresses: [ForeignText: JID] = [:]
 
     private static let knownAddressLimit = 4096

@@ -11,7 +11,7 @@ import XMPPCore
 /// 4. read and parse what has arrived; every element through the script into the domain; perform its actions
 /// 5. what time brings, and `<r/>` for what was sent
 /// 6. log, then sockets: no client sees an effect that is not logged
-/// 7. tell who waits for commands
+/// 7. notify the waiters for commands
 final class ServerLoop {
     /// The state that survives a stop and start of the server.
     struct Lasting: Sendable {

@@ -67,7 +67,7 @@ struct XMLMask {
         line.removeAll(keepingCapacity: true)
     }
 
-    /// Stands a mask where something was hidden.
+    /// Shows a mask in place of hidden text.
     private mutating func reveal() {
         if hasHidden && isShown { line += Self.mask.utf8 }
         hasHidden = false

@@ -19,8 +19,8 @@ final class CertificateVerification {
     /// Requires a certificate for `domain`: a host name (then also sent as server name indication) or an IP
     /// address.
     ///
-    /// The name must stand in the certificate's subjectAltName; the subject's common name is not looked at
-    /// and a wildcard stands only for a whole leftmost label (RFC 6125 sections 6.4.3 and 6.4.4, RFC 6120
+    /// The certificate's subjectAltName must have the name; the subject's common name is not looked at
+    /// and a wildcard matches only a whole leftmost label (RFC 6125 sections 6.4.3 and 6.4.4, RFC 6120
     /// section 13.7.2.1).
     func requireName(_ domain: String, on ssl: OpaquePointer) throws(TransportError) {
         ERR_clear_error()
