@@ -159,7 +159,7 @@ let package = Package(
             name: "AccountTestKit", dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
         // Prosody, ejabberd, peers and proxies as child processes, for the simulation and for the tests.
         .target(
-            name: "TestServers", dependencies: ["XMPPCore", "XMPPTestKit"],
+            name: "TestServers", dependencies: ["Platform", "XMPPCore", "XMPPTestKit"],
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
         // A disk from a seed under the shipped code.
         .target(name: "CWorld", dependencies: ["CSQLite"]),
@@ -212,7 +212,9 @@ let package = Package(
         .executableTarget(
             name: "pushwake-omemo",
             dependencies: [
-                "Handlers", "Omemo", "World", "WorldCommands", "XMPPAccount", "XMPPCore", "XMPPModules",
+                "Handlers", "Omemo", "PushwakeCommands", "Simulation", "World", "WorldCommands",
+                "XMPPAccount",
+                "XMPPCore", "XMPPModules",
             ]),
 
         .target(name: "CFloor", dependencies: ["CSQLite", "CXML2"], path: "Benchmarks/CFloor"),
@@ -354,7 +356,9 @@ let package = Package(
             dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
         .testTarget(
             name: "TestServersTests",
-            dependencies: ["TestServers", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
+            dependencies: [
+                "Platform", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport",
+            ]),
         .testTarget(
             name: "PushwakeTests",
             dependencies: [

@@ -27,7 +27,7 @@ struct AttentionModule: AccountModule {
 
     /// Runs in the step that counts the message. A message out of an archive is no call.
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
-        guard message.source == .live, message.message.type != .groupchat, let from = message.message.from,
+        guard message.source == .direct, message.message.type != .groupchat, let from = message.message.from,
             message.message.element.child("attention", Self.namespace) != nil
         else { return false }
         try step.execute(

@@ -156,13 +156,14 @@ func server(_ configuration: inout AccountConfiguration) {
 
 func operations(_ account: Account, _ juliet: JID) async throws {
     // snippet.awaited
-    try await account.request(.setContact(juliet, name: "Juliet"))
+    let item = RosterItem(juliet, name: "Juliet")
+    try await account.request(.roster.set(item))
     // snippet.stored
-    try await account.send(.setContact(juliet, name: "Juliet"), then: Chat.answered())
+    try await account.send(.roster.set(item), then: Chat.answered())
     // snippet.end
     _ = try await account.perform { step in
         // snippet.in-step
-        try account.send(.setContact(juliet, name: "Juliet"), then: Chat.answered(), in: step)
+        try account.send(.roster.set(item), then: Chat.answered(), in: step)
         // snippet.end
     }
 }

@@ -36,7 +36,7 @@ do {
     // snippet.end
     // snippet.limits
     configuration.maximumOutbox = 10_000
-    configuration.requestTimeout = .seconds(30)
+    configuration.connectedRequestTimeout = .seconds(30)
     configuration.runner = .init(leases: 8, keepEndings: .seconds(86_400)) { error in
         // Any other error is one of the store; the runner tries again after a second.
         guard let failure = error as? HandlerFailure else { return }

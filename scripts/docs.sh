@@ -3,7 +3,10 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
-modules=(Handlers HandlerMacrosSupport HandlersTestKit XMPPCore XMPPTransport IQTracker XMPPAccount XMPPModules PubSub Upload Omemo XMPPTestKit)
+modules=(
+    Timestamps Handlers HandlerMacrosSupport HandlersTestKit XMPPCore XMPPTransport IQTracker XMPPAccount XMPPModules PubSub Upload Omemo
+    XMPPTestKit AccountTestKit
+)
 
 docc=$(command -v docc) || docc=$(dirname "$(readlink -f "$(command -v swift)")")/docc
 [ -x "$docc" ] || {

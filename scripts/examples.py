@@ -6,8 +6,11 @@
 A block stands between "/// ```swift" and "/// ```"; a block in another language names that language (```text, ```sql). Each block
 becomes a function of a Swift file in .build/examples, with an ellipsis (…) as a call of fatalError(). Extensions of a block move to
 file scope, and a block that begins with a member (`@Handler`, `static`) becomes a type. scripts/examples.swift declares what
-blocks use and do not declare. Run this after `swift build`: blocks are checked against the built modules.
+blocks use and do not declare. Blocks of public declarations are compiled as a user's own code; all others, and what follows
+"For the package" in scripts/examples.swift, as code of the package. Run this after `swift build`: blocks are checked against the
+built modules.
 """
+import collections
 import glob
 import os
 import re
@@ -19,10 +22,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORK = ".build/examples"
 BUILT = ".build/debug"
 DECLARATIONS = "scripts/examples.swift"
+FOR_PACKAGE = "// MARK: For the package"
 # Not built for the target: the modules of the compiler plugin.
 SKIPPED = {"HandlerExpander", "HandlerMacros"}
 COMMENT = re.compile(r"^\s*/// ?")
 FENCE = re.compile(r"^\s*/// ?\s*```(.*)$")
+PUBLIC = re.compile(r"^\s*(?:@\S+ )*public ")
 INDENTED = re.compile(r"^\s*/// {4,}\S")
 # An ellipsis in the place of a statement. In strings and comments it follows or precedes a word.
 OMITTED = re.compile(r"(^\s*|[{:] )…(?=\s*$| \}|\s+//)")
@@ -34,7 +39,8 @@ def read(name):
 
 
 def blocks(name, faults):
-    """The Swift blocks of a file, each as the number of its first line and its lines. Columns are those of the file."""
+    """The Swift blocks of a file: number of the first line, lines, and whether a public declaration has it. Columns are those of
+    the file."""
     lines, at = read(name).split("\n"), 0
     while at < len(lines):
         line = lines[at]
@@ -50,10 +56,21 @@ def blocks(name, faults):
             at += 1
         if fence[1] == "swift":
             code = [COMMENT.sub(lambda prefix: " " * len(prefix[0]), line).rstrip() for line in lines[start:at]]
-            yield start + 1, [OMITTED.sub(r"\1fatalError()", line) for line in code]
+            yield start + 1, [OMITTED.sub(r"\1fatalError()", line) for line in code], is_public(lines, at)
         elif not fence[1]:
             faults.append(f"{name}:{start}: name the language of this block, ```text for a drawing")
         at += 1
+
+
+def is_public(lines, at):
+    """Whether the declaration after a comment is public, or a case or requirement of a public type."""
+    while COMMENT.match(lines[at]) or lines[at].lstrip().startswith(("@", "//")) and not PUBLIC.match(lines[at]):
+        at += 1
+    indent = len(lines[at]) - len(lines[at].lstrip())
+    if PUBLIC.match(lines[at]) or indent == 0:
+        return bool(PUBLIC.match(lines[at]))
+    owner = next(line for line in reversed(lines[:at]) if line.strip() and len(line) - len(line.lstrip()) < indent)
+    return bool(re.match(r"\s*(?:@\S+ )*public (?:indirect )?(?:enum|protocol) ", owner))
 
 
 def parted(start, code):
@@ -99,35 +116,51 @@ def flags():
     return found + ["-load-plugin-executable", f"{BUILT}/HandlerMacros-tool#HandlerMacros"]
 
 
-def main():
-    os.chdir(ROOT)
-    began, faults, files, count = time.time(), [], [DECLARATIONS], 0
-    scopes = set(re.findall(r"^enum (Example_\w+)", read(DECLARATIONS), re.M))
-    imports = [line for line in read(DECLARATIONS).split("\n") if re.match(r"(@\w+ )?import ", line)]
-    os.makedirs(WORK, exist_ok=True)
-    for old in glob.glob(f"{WORK}/*.swift"):
+def declarations(for_public):
+    """The declarations of blocks, for a user only those that a user can write."""
+    text = read(DECLARATIONS)
+    if not for_public:
+        return text
+    return re.sub(r"@testable (?=import)", "", text.partition(FOR_PACKAGE)[0])
+
+
+def compile(kind, for_public, found):
+    """Compiles blocks, each a file's name, its first line and its lines; returns whether that worked."""
+    work = f"{WORK}/{kind}"
+    os.makedirs(work, exist_ok=True)
+    for old in glob.glob(f"{work}/*.swift"):
         os.remove(old)
-    for folder in sorted(os.listdir("Sources")):
-        generated = list(imports)
-        for name in sorted(glob.glob(f"Sources/{folder}/**/*.swift", recursive=True)):
-            for start, code in blocks(name, faults):
-                if folder not in SKIPPED:
-                    count += 1
-                    generated += wrapped(name, start, code, scopes, count)
-        if len(generated) > len(imports):
-            files.append(f"{WORK}/{folder}Examples.swift")
-            with open(files[-1], "w", encoding="utf-8") as file:
-                file.write("\n".join(generated) + "\n")
-    if count == 0:
-        faults.append("No code block was found in the documentation comments of Sources.")
-    print("\n".join(faults), end="\n" if faults else "", file=sys.stderr)
-    arguments = ["swiftc", "-typecheck", "-wmo", "-diagnostic-style=llvm", "-parse-as-library", "-suppress-warnings", "-swift-version", "6", "-package-name", "main",
+    declared = declarations(for_public)
+    scopes = set(re.findall(r"^enum (Example_\w+)", declared, re.M))
+    imports = [line for line in declared.split("\n") if re.match(r"(@\w+ )?import ", line)]
+    files = collections.defaultdict(lambda: list(imports))
+    for number, (name, start, code) in enumerate(found):
+        files[name.split("/")[1]] += wrapped(name, start, code, scopes, number)
+    files["Declared"] = [f'#sourceLocation(file: "{DECLARATIONS}", line: 1)', declared]
+    for folder, lines in files.items():
+        with open(f"{work}/{folder}Examples.swift", "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+    arguments = ["swiftc", "-typecheck", "-wmo", "-diagnostic-style=llvm", "-parse-as-library", "-suppress-warnings", "-swift-version", "6",
                  "-module-name", "Examples", "-enable-upcoming-feature", "ExistentialAny",
                  "-enable-upcoming-feature", "InternalImportsByDefault", "-module-cache-path", f"{BUILT}/ModuleCache", "-j2"]
-    status = subprocess.run([*arguments, *flags(), *files]).returncode
-    if faults or status:
+    arguments += [] if for_public else ["-package-name", "main"]
+    return subprocess.run([*arguments, *flags(), *glob.glob(f"{work}/*.swift")]).returncode == 0
+
+
+def main():
+    os.chdir(ROOT)
+    began, faults, found = time.time(), [], {True: [], False: []}
+    for name in sorted(glob.glob("Sources/**/*.swift", recursive=True)):
+        for start, code, for_public in blocks(name, faults):
+            if name.split("/")[1] not in SKIPPED:
+                found[for_public].append((name, start, code))
+    if not found[True] or not found[False]:
+        faults.append("No code block was found in the documentation comments of Sources.")
+    print("\n".join(faults), end="\n" if faults else "", file=sys.stderr)
+    compiled = [compile("public", True, found[True]), compile("package", False, found[False])]
+    if faults or not all(compiled):
         sys.exit(1)
-    print(f"All {count} examples compile ({time.time() - began:.0f} s).")
+    print(f"All examples compile: {len(found[True])} as a user's code, {len(found[False])} as the package's ({time.time() - began:.0f} s).")
 
 
 main()

@@ -11,12 +11,8 @@ import Testing
 @testable import HandlersTestKit
 @testable import IQTracker
 @testable import Omemo
-@testable import Platform
 @testable import PubSub
-@testable import PushwakeCommands
-@testable import TestServers
 @testable import Upload
-@testable import World
 @testable import XMPPAccount
 @testable import XMPPCore
 @testable import XMPPModules
@@ -228,14 +224,6 @@ enum Example_Durable {
 enum Example_Step {
     static var then: Durable<Forecast> { any() }
 }
-enum Example_ChangeWatcher {
-    static var slot: ProcessSlot { any() }
-    static var signal: WakeSignal { any() }
-}
-enum Example_PeerRule {
-    static var answer: IQ { any() }
-    static var own: JID { any() }
-}
 enum Example_IdentityKey {
     static var scanned: String { any() }
     static var device: OmemoDevice { any() }
@@ -248,11 +236,6 @@ enum Example_OmemoReceived {
 }
 enum Example_OmemoTrust {
     static var key: IdentityKey { any() }
-}
-enum Example_OmemoDeviceList {
-    static var phone: OmemoDeviceID { any() }
-    static var laptop: OmemoDeviceID { any() }
-    static var device: OmemoDeviceList.Device { any() }
 }
 enum Example_PubSubSubscriptionRequest {
     static var request: PubSubSubscriptionRequest { any() }
@@ -268,18 +251,6 @@ enum Example_PubSubOperation {
 }
 enum Example_DisplayedState {
     static var call: Call<MessageReceived> { any() }
-}
-enum Example_Errno {
-    static var file: OpenFile { any() }
-    static var bytes: UnsafeRawBufferPointer { any() }
-}
-enum Example_TestServers {
-    static var folder: String { any() }
-    static var certificate: String { any() }
-    static var key: String { any() }
-    static var port: UInt16 { any() }
-    static var server: ProsodyServer { any() }
-    static var peer: SlixmppPeer { any() }
 }
 enum Example_AesgcmLink {
     static var link: AesgcmLink { any() }
@@ -375,11 +346,38 @@ enum Example_VCard {
 }
 enum Example_XMPPTestKit {
     static var server: ScriptedServer { any() }
-    static var archive: ArchiveService { any() }
     static var alice: JID { any() }
     static var folder: String { any() }
     static var certificate: TestCertificates.ServerCertificate { any() }
     static var certificates: TestCertificates { any() }
+}
+
+// MARK: For the package
+
+@testable import Platform
+@testable import PushwakeCommands
+@testable import TestServers
+@testable import World
+
+enum Example_ChangeWatcher {
+    static var slot: ProcessSlot { any() }
+    static var signal: WakeSignal { any() }
+}
+enum Example_PeerRule {
+    static var answer: IQ { any() }
+    static var own: JID { any() }
+}
+enum Example_Errno {
+    static var file: OpenFile { any() }
+    static var bytes: UnsafeRawBufferPointer { any() }
+}
+enum Example_TestServers {
+    static var folder: String { any() }
+    static var certificate: String { any() }
+    static var key: String { any() }
+    static var port: UInt16 { any() }
+    static var server: ProsodyServer { any() }
+    static var peer: SlixmppPeer { any() }
 }
 enum Example_Connection {
     static var connection: XMPPTransport.Connection { any() }
@@ -395,4 +393,14 @@ enum Example_EventLoop {
 }
 enum Example_SimulatedMachine {
     static var files: SQLiteFileSystem { any() }
+}
+enum Example_OmemoDeviceList {
+    static var phone: OmemoDeviceID { any() }
+    static var laptop: OmemoDeviceID { any() }
+    static var device: OmemoDeviceList.Device { any() }
+}
+enum Example_ArchiveService {
+    static var server: ScriptedServer { any() }
+    static var archive: ArchiveService { any() }
+    static var alice: JID { any() }
 }

@@ -8,7 +8,13 @@ GRAPHS is the folder that `swift package dump-symbol-graph` wrote. `make docs` r
 
 import json
 import pathlib
+import re
 import sys
+
+# The measure of the redesign's goal, a quarter fewer than at commit fac550f for the same features; NEWER came after it.
+PUBLIC = re.compile(r"^\s*(?:@\S+ )*public (?!import|extension)", re.M)
+BASE = 1895
+NEWER = ("Timestamps", "Upload")
 
 KINDS = {
     "Structure": "types", "Class": "types", "Enumeration": "types", "Protocol": "types", "Actor": "types",
@@ -55,6 +61,26 @@ def section(title, own, lines):
     print("```")
 
 
+def lines(module):
+    """The number of lines of a module's sources that declare something public."""
+    return sum(len(PUBLIC.findall(path.read_text())) for path in pathlib.Path("Sources", module).rglob("*.swift"))
+
+
+def measure(modules):
+    count = sum(lines(module) for module in modules if module not in NEWER)
+    newer = " and ".join(f"{lines(module)} in {module}" for module in NEWER)
+    print(f"""
+## Size
+
+A line of the sources counts if it starts with `public`, attributes aside, and is neither an import nor an extension.
+
+| | Lines |
+|---|---|
+| At commit `fac550f` | {BASE:,} |
+| Now, for the same features | {count:,} ({(BASE - count) * 100 / BASE:.1f} % fewer) |
+| New features since | {newer} |""")
+
+
 def main():
     graphs, modules = pathlib.Path(sys.argv[1]), sys.argv[2:]
     surfaces = {module: read(graphs, module) for module in modules}
@@ -67,6 +93,7 @@ def main():
         totals = [totals[0] + len(types), totals[1] + count]
         print(f"| [{module}](#{module.lower()}) | {len(types)} | {count} |")
     print(f"| all | {totals[0]} | {totals[1]} |")
+    measure(modules)
     for module, (types, members, extended) in surfaces.items():
         print(f"\n## {module}")
         for path in sorted(types):

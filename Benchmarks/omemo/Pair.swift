@@ -87,7 +87,7 @@ final class Pair {
                     for case .element(let element) in try stream.parse(stanza) {
                         let received = MessageReceived(
                             account: account, message: try Message(element: element))
-                        try OmemoArrival(service: omemo, received: received).take(in: step)
+                        try OmemoArrival(service: omemo, received: received).handle(in: step)
                     }
                 }
             }

@@ -5,12 +5,12 @@ public import XMPPCore
 
 /// An account without server and connection, for tests of your handlers and modules.
 ///
-/// Stanzas that you pass to ``receive(_:)`` take the same path as those of a server: one step for each, which counts the stanza, matches
+/// Stanzas that you pass to ``receive(_:)-(String)`` take the same path as those of a server: one step for each, which counts the stanza, matches
 /// it and calls handlers, modules and listeners. What they send waits in ``sent``.
 ///
 /// ```swift
 /// let offline = try OfflineAccount(store: store)
-/// try offline.store.step { step in
+/// try store.step { step in
 ///     try offline.account.send(.iq(ping), then: Greeter.answered(name: "Juliet"), in: step)
 /// }
 /// try offline.receive("<iq type='result' id='\(ping.id)' from='example.org'/>")
@@ -18,7 +18,7 @@ public import XMPPCore
 /// await offline.close()
 /// ```
 ///
-/// ``XMPPTestKit/ScriptedServer`` is for tests of connections.
+/// ``/XMPPTestKit/ScriptedServer`` is for tests of connections.
 public final class OfflineAccount: Sendable {
     /// The account that handlers are given. Do not connect it.
     public let account: Account
@@ -34,7 +34,7 @@ public final class OfflineAccount: Sendable {
     ///   - configuration: With the modules to be tested; the server is never contacted.
     ///   - store: A store opened with `Account.schemas` and those of the modules.
     ///   - resource: The resource of its session.
-    /// - Throws: As ``XMPPAccount/Account/init(_:store:)``.
+    /// - Throws: As ``/XMPPAccount/Account/init(_:store:)``.
     public init(
         _ configuration: AccountConfiguration, store: HandlerStore, resource: String = "offline"
     ) throws {
@@ -45,8 +45,8 @@ public final class OfflineAccount: Sendable {
     /// Makes an account `alice@example.test` without modules.
     ///
     /// - Parameter store: A store opened with `Account.schemas`.
-    /// - Throws: As ``XMPPAccount/Account/init(_:store:)``.
-    package convenience init(store: HandlerStore) throws {
+    /// - Throws: As ``/XMPPAccount/Account/init(_:store:)``.
+    public convenience init(store: HandlerStore) throws {
         try self.init(
             AccountConfiguration(jid: JID("alice@example.test"), password: "unused"), store: store)
     }

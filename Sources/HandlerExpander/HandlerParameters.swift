@@ -12,7 +12,7 @@ struct HandlerParameters {
     }
 
     var form: Form
-    /// The first parameter's type with its specifiers, where diagnostics about it stand.
+    /// The first parameter's type with its specifiers, the place of diagnostics about it.
     var callType: TypeSyntax
     /// That type without specifiers, and the context in it, both as written.
     var writtenCall: String
@@ -119,7 +119,7 @@ struct HandlerArgument {
     /// With `Self` spelled out; nil where there is none.
     var defaultValue: String?
 
-    /// Reads `parameter`, which stands after `others`; nil where it has no label.
+    /// Reads `parameter`, which follows `others`; nil where it has no label.
     init?(
         _ parameter: FunctionParameterSyntax, after others: [HandlerArgument], owner: String,
         report: inout HandlerReport

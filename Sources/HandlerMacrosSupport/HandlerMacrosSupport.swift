@@ -36,7 +36,7 @@
 /// }
 /// ```
 ///
-/// Either returns nothing, may throw, and stands in a type without generic parameters, under a name that no other
+/// Either returns nothing, may throw, and is declared in a type without generic parameters, under a name that no other
 /// handler in that type has. Actors and types on the main actor declare it `nonisolated` or `async`; an `async` one
 /// runs
 /// on its actor.

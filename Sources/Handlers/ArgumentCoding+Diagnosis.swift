@@ -30,7 +30,7 @@ extension ArgumentCoding {
         )
     }
 
-    /// Finds the number that does not fit its argument. The decoder tells that there is one, but not where: it is
+    /// Finds the number that does not fit its argument. The decoder says that there is one, but not where: it is
     /// the one that still fails when all others are 0.
     private static func misfit<H: DurableHandler>(
         _ type: H.Type, _ bytes: [UInt8]

@@ -6,7 +6,7 @@
 /// ```swift
 /// func run(_ call: borrowing Call<TimerFired>) throws {
 ///     guard call.attempt < 3 else { return }  // the end of it
-///     try call.step.execute("INSERT INTO tick VALUES (?)", call.due)
+///     try call.step.execute("INSERT INTO tick VALUES (?)", call.dueAt)
 /// }
 /// ```
 @dynamicMemberLookup
@@ -16,7 +16,7 @@ public struct Call<Context: Sendable>: ~Copyable {
     /// The transaction in which the handler runs.
     public let step: Step
 
-    /// The row of the handler that runs; nil for one that was run inside another with `Step.run`.
+    /// The row of the handler that runs. Nil for one that was run inside another with `Step.run`.
     public let handlerID: AnyHandlerID?
     /// Number of this attempt, from 1.
     public let attempt: Int

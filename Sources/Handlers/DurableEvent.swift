@@ -1,6 +1,6 @@
 /// Event that a step stores for the running program.
 ///
-/// An event is posted inside a step and so commits with what it tells of. It is delivered after the commit, to
+/// An event is posted inside a step and so commits with the change that it reports. It is delivered after the commit, to
 /// whichever process listens, and is gone only when it was consumed: a kill between the commit and the delivery loses
 /// nothing.
 ///
@@ -116,7 +116,7 @@ struct EventSequence<Event: DurableEvent>: AsyncSequence {
         ///
         /// - Returns: An event, never nil.
         /// - Throws: `CancellationError` when the task was canceled; ``HandlerError`` when the store fails, or
-        ///   `wrongArgument` for an event of this name that cannot be read: it stays, and stands before those after
+        ///   `wrongArgument` for an event of this name that cannot be read: it stays, and blocks those after
         ///   it.
         mutating func next() async throws -> EventDelivery<Event>? {
             try store.watchChanges()
@@ -144,7 +144,9 @@ struct EventSequence<Event: DurableEvent>: AsyncSequence {
 }
 
 extension HandlerStore {
-    /// Returns the events of one kind as they are posted, by this process or another one; first those that wait.
+    /// Returns the events of one kind as any process posts them.
+    ///
+    /// The events that wait come first.
     ///
     /// One listener for each kind and scope is what this is made for: with two, either may see an event first, and
     /// both may see it.

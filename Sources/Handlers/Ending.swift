@@ -28,7 +28,7 @@ public struct Ending: Hashable, Sendable {
     public let name: String
     /// Outcome of the handler.
     public let outcome: Outcome
-    /// The reason of an invalidation or timeout; nil if the handler was called.
+    /// The reason of an invalidation or timeout. Nil if the handler was called.
     public let reason: InvalidationReason?
     /// When it ended, by the wall clock.
     public let endedAt: Timestamp
@@ -53,7 +53,7 @@ extension Ending {
     }
 }
 
-/// The row of a bound handler, and the type of the context that the handler is called with. Ids grow and are never reused.
+/// Row of a bound handler, with the type of its context. Ids grow and are never reused.
 ///
 /// It can be bound to a statement, so a program keeps it beside what the handler waits for. What is read back from a column
 /// has the type that the program gives it:
@@ -71,8 +71,7 @@ public struct HandlerID<Context: Sendable>: PrintedRawValue, RawRepresentable, H
     public init(rawValue: Int64) { self.rawValue = rawValue }
 }
 
-/// The row of a handler whose context is not known, as lists of handlers show it. It can be invalidated and repaired, but
-/// neither called nor ended.
+/// Row of a handler whose context is unknown, as in lists. It can be invalidated and repaired, but neither called nor ended.
 public typealias AnyHandlerID = HandlerID<Never>
 
 extension HandlerID where Context == Never {
@@ -105,7 +104,7 @@ public struct InvalidationReason: PrintedRawValue, RawRepresentable, Hashable, S
     public static let cancelled = InvalidationReason(rawValue: "cancelled")
     /// The account was logged out.
     public static let logout = InvalidationReason(rawValue: "logout")
-    /// The session in which the request was sent cannot be resumed; its answer will never come.
+    /// The session in which the request was sent cannot be resumed. Its answer will never come.
     public static let sessionLost = InvalidationReason(rawValue: "session-lost")
     /// Its time ran out before it was called; see ``Step/bind(_:timeout:deadline:in:)``.
     public static let timedOut = InvalidationReason(rawValue: "timed-out")
@@ -132,7 +131,7 @@ public struct Invalidation: StoredContext, RestorableContext {
     public let reason: InvalidationReason
     /// The stored name of the handler that is invalidated.
     public let handler: String
-    /// The environment in which the handler was bound, for example an account; nil when there is none.
+    /// The environment in which the handler was bound, for example an account. Nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
     package init(

@@ -13,7 +13,7 @@
 ///
 /// Conform to ``Handler``, which runs inside the transaction, or to ``AsyncHandler``, which may wait.
 public protocol DurableHandler: Codable, Sendable {
-    /// The type of the value that the caller supplies when the handler runs; need not be Codable.
+    /// Type of the value that the caller supplies. Need not be Codable.
     associatedtype Context: Sendable
 
     /// The name that is stored. It must never change; a renamed handler lists its old names in ``aliases``.
@@ -180,13 +180,15 @@ public struct RetryPolicy: Hashable, Sendable {
     /// quarantined in either case: a later version of the program can repair that. A failed call of a standing handler is
     /// quarantined too, as the handler itself stays bound.
     public enum Finally: Hashable, Sendable {
-        /// Its row and what it was called with stay in quarantine until it is requeued, invalidated or discarded.
+        /// Its row and its context stay in quarantine until repaired.
+        ///
+        /// Requeueing, invalidating or discarding repairs it.
         case quarantine
         /// It is invalidated with the reason `failed`, so what was bound with ``Durable/orElse(_:)`` runs.
         case orElse
     }
 
-    /// Makes a policy; numbers below their range count as the least that is allowed.
+    /// Makes a policy. Numbers below their range count as the least that is allowed.
     ///
     /// - Parameters:
     ///   - attempts: How often the handler may throw before it has failed for good, from 1.

@@ -1,4 +1,4 @@
-/// An error of the handler runtime or its store, with a sentence that says what to do.
+/// An error of the handler runtime or its store.
 ///
 /// ```swift
 /// do {

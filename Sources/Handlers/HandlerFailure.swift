@@ -20,15 +20,15 @@ public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvert
     public let handler: AnyHandlerID
     /// The stored name of the handler; at most 1024 bytes.
     public let name: String
-    /// The scope in which the handler was bound, at most 1024 bytes; nil for the program as a whole.
+    /// The scope in which the handler was bound, at most 1024 bytes. Nil for the program as a whole.
     public let scope: HandlerScope?
     /// The number of runs since the handler was bound or requeued.
     public let attempts: Int
     /// The number of these runs in which the process died.
     public let deaths: Int
-    /// The last error of the handler, or the reason why it cannot be called; at most 1024 bytes.
+    /// Last error, or the reason why the handler cannot be called. At most 1024 bytes.
     public let error: String
-    /// Whether the handler ends as invalidated with the reason `failed`; otherwise its row is quarantined.
+    /// Whether the handler ends as invalidated with the reason `failed`. Otherwise its row is quarantined.
     public let isInvalidated: Bool
 
     /// The failure in one line: name, row, runs, deaths, error and the next action.

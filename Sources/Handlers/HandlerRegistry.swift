@@ -1,7 +1,7 @@
 import CHandlerRecords
 import Synchronization
 
-/// Finds the definition of a stored handler by its name, after a restart and in other processes.
+/// Finds the definition of a stored handler by its name.
 ///
 /// ```swift
 /// let registry = HandlerRegistry([Greet.self, Thank.self])   // explicit
@@ -23,7 +23,7 @@ public final class HandlerRegistry: Sendable {
         for handler in handlers { register(handler, file: file, line: line) }
     }
 
-    /// Makes a registry of every handler that the `@Handler` macro declared in this program, plus those listed.
+    /// Makes a registry of all `@Handler` functions, plus the listed handlers.
     ///
     /// The macro leaves one record per handler in a section of the program file, so none can be forgotten. This
     /// needs a program in ELF format; elsewhere list the handlers.

@@ -41,23 +41,24 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     public let state: State
     /// When it was bound, by the wall clock.
     public let boundAt: Timestamp
-    /// Time of the wall clock at which a runner calls or expires it; nil if it waits for a caller.
-    public let due: Timestamp?
-    /// Number of runs since it was bound or requeued, with those in which its process died.
+    /// When a runner calls or expires it, by the wall clock. Nil without such a time.
+    ///
+    /// A timeout counts connected time instead and is not shown here.
+    public let dueAt: Timestamp?
+    /// Number of runs since it was bound or requeued. Runs in which the process died count, too.
     public let attempts: Int
     /// Number of processes that died while it ran.
     public let deaths: Int
     /// Reason of its quarantine, parking or last failure.
     public let reason: String?
-    /// Bytes that are kept of a call of a standing handler, of which its handler may keep a limited number; nil for a handler
-    /// itself.
+    /// Stored bytes of a call of a standing handler. Their sum is limited for each handler. Nil for a handler itself.
     public let size: Int64?
     /// The handler at the root of the chain that led to it.
     public let trace: AnyHandlerID
 
     public var description: String {
         var text = "\(id) \(name)@\(version)\(arguments) \(state.rawValue)"
-        if let due { text += " due \(due)" }
+        if let dueAt { text += " due \(dueAt)" }
         if attempts > 0 { text += " attempts \(attempts)" }
         if let reason { text += ": \(reason)" }
         return text
@@ -79,7 +80,7 @@ extension HandlerStatus {
             id: id, name: row.text(1), version: Int(row.quantity(2)), arguments: Masking.text(row.blob(3)),
             isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
             state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
-            boundAt: row.timestamp(6), due: row.optionalInteger(7).map(Timestamp.init(milliseconds:)),
+            boundAt: row.timestamp(6), dueAt: row.optionalInteger(7).map(Timestamp.init(milliseconds:)),
             attempts: Int(row.quantity(8)),
             deaths: Int(row.quantity(9)), reason: row.optionalText(10), size: row.optionalQuantity(11),
             trace: row.optionalInteger(12).map(AnyHandlerID.init(rawValue:)) ?? id)

@@ -16,7 +16,7 @@ public enum JSONValue: Codable, Hashable, Sendable {
     case unsigned(UInt64)
     /// Any other number that a `Double` keeps with every digit.
     case number(Double)
-    /// A number with more digits than a `Double` keeps, or an integer wider than 64 bits.
+    /// A number that neither a `Double` nor 64 bits hold exactly.
     case decimal(Decimal)
     /// A text.
     case string(String)

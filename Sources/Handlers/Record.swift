@@ -49,7 +49,7 @@ public struct Record: CodedAsOneValue, Hashable, Sendable, Codable, ExpressibleB
         }
     }
 
-    /// Gives the argument `old` the name `new`; does nothing when there is none.
+    /// Gives the argument `old` the name `new`. Does nothing when there is none.
     ///
     /// - Parameters:
     ///   - old: The name that it has.

@@ -1,4 +1,4 @@
-/// A context that can be stored with a handler and made again, so that the call can be made later or elsewhere.
+/// A context that is stored with its handler for a later call.
 ///
 /// A handler that failed is tried again, one that this process does not know or must not run waits for another
 /// process, and an ``AsyncHandler`` runs after the step: each needs what it was called with a second time. What cannot
@@ -10,7 +10,7 @@
 /// struct UploadSlot: RestorableContext, Codable { var url: String }
 /// ```
 public protocol RestorableContext: Sendable {
-    /// The environment of the call; nil if the context can be restored without one.
+    /// The environment of the call. Nil if the context can be restored without one.
     var environment: (any HandlerEnvironment)? { get }
 
     /// How the context is stored and made again; given for a Codable context.
@@ -59,11 +59,11 @@ extension RestorableContext {
         try storage.decode(bytes, environment)
     }
 
-    /// Tells one call of a standing handler from another.
+    /// Distinguishes one call of a standing handler from another.
     var callFingerprint: UInt64 {
         let storage = Self.storage
         if let fingerprint = storage.fingerprint { return fingerprint(self) }
-        return fingerprintOf((try? storage.encode(self)) ?? [])
+        return StableHash((try? storage.encode(self)) ?? []).value
     }
 }
 
@@ -85,17 +85,12 @@ package protocol StoredContext: RestorableContext {
 }
 
 extension StoredContext {
-    package var fingerprint: UInt64 { fingerprintOf((try? stored()) ?? []) }
+    package var fingerprint: UInt64 { StableHash((try? stored()) ?? []).value }
 
     public static var storage: ContextStorage<Self> {
         ContextStorage(
             encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
     }
-}
-
-/// FNV-1a: the same in every process, unlike Swift's own hashing.
-private func fingerprintOf(_ bytes: [UInt8]) -> UInt64 {
-    bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
 }
 
 /// A context that handlers may also take in another form, such as one with a payload's type.
@@ -110,7 +105,7 @@ package protocol ConvertibleContext: Sendable {
 /// Environment of handlers, such as one account.
 ///
 /// Handlers are stored with its ``scope``; whatever object serves the same scope, in this process or another one,
-/// makes their contexts again. A ``HandlerRunner`` is told of it with ``HandlerRunner/attach(_:isConnected:)``.
+/// makes their contexts again. ``HandlerRunner/attach(_:isConnected:)`` gives it to a runner.
 ///
 /// ```swift
 /// final class Shop: HandlerEnvironment {
@@ -146,26 +141,26 @@ public struct HandlerScope: PrintedRawValue, RawRepresentable, Hashable, Sendabl
 ///     static let id = "demo.reminder"
 ///     var text: String
 ///     func run(_ call: borrowing Call<TimerFired>) throws {
-///         try call.step.execute("INSERT INTO reminded(text, at) VALUES (?, ?)", text, call.due)
+///         try call.step.execute("INSERT INTO reminded(text, at) VALUES (?, ?)", text, call.dueAt)
 ///     }
 /// }
 /// ```
 public struct TimerFired: StoredContext, RestorableContext {
     /// When it was due, by the wall clock.
-    public let due: Timestamp
-    /// The number of periods that passed while no process ran the timer; the handler is not called for them.
+    public let dueAt: Timestamp
+    /// The number of periods that passed while no process ran the timer. The handler is not called for them.
     public let missed: Int64
-    /// The environment in which the timer was bound, for example an account; nil when there is none.
+    /// The environment in which the timer was bound, for example an account. Nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
-    package init(due: Timestamp, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
-        self.due = due
+    package init(dueAt: Timestamp, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
+        self.dueAt = dueAt
         self.missed = missed
         self.environment = environment
     }
 
     /// The due time only: after the death of a process the same call repeats later, with more missed periods.
-    package var fingerprint: UInt64 { UInt64(bitPattern: due.milliseconds) }
+    package var fingerprint: UInt64 { UInt64(bitPattern: dueAt.milliseconds) }
 
     private struct Stored: Codable {
         var due: Timestamp
@@ -173,11 +168,11 @@ public struct TimerFired: StoredContext, RestorableContext {
     }
 
     package func stored() throws -> [UInt8] {
-        try ArgumentCoding.encode(Stored(due: due, missed: missed))
+        try ArgumentCoding.encode(Stored(due: dueAt, missed: missed))
     }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try ArgumentCoding.value(Stored.self, from: bytes)
-        self.init(due: stored.due, missed: stored.missed, environment: environment)
+        self.init(dueAt: stored.due, missed: stored.missed, environment: environment)
     }
 }

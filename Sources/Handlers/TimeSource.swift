@@ -1,6 +1,6 @@
 import Platform
 
-/// The clocks that a store and an account read, passed in so that tests can turn them by hand.
+/// The clocks of a store and an account. Tests pass clocks that they turn by hand.
 ///
 /// ```swift
 /// let store = try HandlerStore(path: path, registry: registry, time: VirtualClock().timeSource)
@@ -8,7 +8,7 @@ import Platform
 public struct TimeSource: Sendable {
     /// The monotonic clock: the time since any fixed moment, which never goes backwards.
     package let monotonic: @Sendable () -> Duration
-    /// The wall clock; a user or a time server may set it back.
+    /// The wall clock. A user or a time server may set it back.
     public let wall: @Sendable () -> Timestamp
     /// Registers something to run whenever a hand-turned clock was turned; nil for a clock that runs by itself.
     package let onTurn: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
@@ -40,7 +40,7 @@ public struct TimeSource: Sendable {
 
     /// Returns the machine's monotonic time.
     ///
-    /// - Returns: The time since the machine started; it stands still while the machine is suspended.
+    /// - Returns: The time since the machine started; it does not advance while the machine is suspended.
     package static func systemMonotonic() -> Duration { .nanoseconds(SystemTime.monotonicNanoseconds()) }
 
     /// Returns the machine's wall time.

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Tells a test of call-time arguments that their handler does not have.
+/// Reports to a test the call-time arguments that their handler does not have.
 ///
 /// A caller cannot know which handler it calls, so an argument that the handler does not name is ignored; in a test it
 /// is most likely a misspelled one.

@@ -60,11 +60,13 @@ public final class TestStore: Sendable {
     /// Its runner, for environments and connected time; another one after ``restart(registry:)``.
     public var runner: HandlerRunner { program.withLock { $0.runner } }
 
-    /// Calls everything that is due now, and waits for the async handlers among it.
+    /// Calls all due handlers, and waits for their async handlers.
     ///
-    /// - Returns: The time until something is due; nil when nothing is.
+    /// Due by wall clock or connected time.
+    ///
+    /// - Returns: The time until something is due by either of them; nil when nothing is.
     /// - Throws: `HandlerError` when the store fails, or with the code `handlers-run-on` when async handlers run for longer
-    ///   than ``longestRun``; `CancellationError`.
+    ///   than a minute; `CancellationError`.
     @discardableResult
     public func runDue() async throws -> Duration? { try await runDue(within: Self.longestRun) }
 
@@ -85,7 +87,7 @@ public final class TestStore: Sendable {
     /// Connected time of the program as a whole passes with it, so requests and handlers with a timeout expire.
     ///
     /// - Parameter duration: Zero or more; a part of a millisecond is dropped.
-    /// - Throws: What ``runDue()`` throws; the clock then stands where that happened.
+    /// - Throws: What ``runDue()`` throws; the clock then shows the time at which that happened.
     public func advance(by duration: Duration) async throws {
         var left = Duration.milliseconds(duration.milliseconds)
         var rest = try await runDue()

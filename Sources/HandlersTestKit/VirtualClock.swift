@@ -33,7 +33,7 @@ public final class VirtualClock: Sendable {
         state = Mutex(State(wall: wall))
     }
 
-    /// What the wall shows.
+    /// Time of the wall clock.
     public var wall: Timestamp { state.withLock { $0.wall } }
 
     /// What the monotonic hand shows: by how much the clock was advanced.
@@ -45,7 +45,7 @@ public final class VirtualClock: Sendable {
             monotonic: { self.monotonic }, wall: { self.wall }, onTurn: { self.onTurn($0) })
     }
 
-    /// Moves both hands forward, then calls the observers in the order in which they were registered.
+    /// Moves both hands forward, then calls the observers in their order.
     ///
     /// - Parameter duration: Zero or more; a part of a millisecond is dropped.
     public func advance(by duration: Duration) {

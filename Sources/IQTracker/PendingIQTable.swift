@@ -81,7 +81,7 @@ package struct PendingIQTable: Sendable {
     ///
     /// - Parameters:
     ///   - stanzaID: The IQ's id, unique for the account.
-    ///   - peer: Whom it asks; nil for the own account.
+    ///   - peer: The recipient; nil for the own account.
     ///   - session: The session that may carry it; nil while there is none, so that it cannot have been sent.
     ///   - handler: The handler that its answer calls.
     ///   - connectedDeadline: When it times out, in the account's connected time.

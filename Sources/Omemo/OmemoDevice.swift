@@ -12,11 +12,11 @@ public struct OmemoDevice: Hashable, Sendable {
     public let jid: JID
     /// Its number.
     public let device: OmemoDeviceID
-    /// The versions whose list names it now; none when it was removed, or wrote without ever being listed.
+    /// The versions whose list names it now. None when it was removed, or wrote without ever being listed.
     public let versions: [OmemoVersion]
-    /// Its identity key, whose fingerprint other clients show; nil before anything was fetched from it or came from it.
+    /// Its identity key, whose fingerprint other clients show. Nil before anything was fetched from it or came from it.
     public let key: IdentityKey?
-    /// The user's decision about that key; nil while the key is not known.
+    /// The user's decision about that key. Nil while the key is not known.
     public let trust: OmemoTrust?
     /// When a list last named it; nil when none ever did.
     package let lastListed: Timestamp?
@@ -31,9 +31,9 @@ public struct OmemoDevice: Hashable, Sendable {
 }
 
 extension OmemoService {
-    /// Returns the devices of a user that were ever listed or ever wrote, in the order of their numbers, each with the key
-    /// that it
-    /// had last.
+    /// Returns all devices of a user that were ever seen.
+    ///
+    /// They were listed or wrote. They are in the order of their numbers, each with its last key.
     ///
     /// ```swift
     /// for device in try account.omemo.devices(of: juliet, in: step) {
@@ -79,7 +79,7 @@ package struct OmemoKeyring {
         return rows.compactMap { $0.map { (id: $0.0, own: $0.1) } }
     }
 
-    /// Returns the users of whom any device is known.
+    /// Returns the users with a known device.
     package func users(in source: borrowing some Readable) throws(HandlerError) -> [JID] {
         try source.all(
             """

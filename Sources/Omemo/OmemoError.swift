@@ -27,7 +27,7 @@ public struct OmemoError: DetailedError, CodedError {
 // MARK: - Codes
 
 extension ErrorCode where Failure == OmemoError {
-    /// What a peer sent has not the form that the protocol demands.
+    /// Data of a peer that breaks the protocol.
     public static var malformed: Self { Self(rawValue: "malformed") }
     /// A signature does not fit its key.
     package static var badSignature: Self { Self(rawValue: "bad-signature") }

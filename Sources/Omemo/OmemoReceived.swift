@@ -20,7 +20,7 @@ public struct OmemoReceived: Sendable {
 
     /// The account that received it.
     public let account: Account
-    /// The message around it, taken out of a carbon copy or an archive's answer if it came in one.
+    /// The surrounding message, without the carbon copy or archive result around it.
     public let message: Message
     /// The sender's bare address, also in rooms; nil if unknown.
     public let sender: JID?
@@ -28,7 +28,7 @@ public struct OmemoReceived: Sendable {
     public let device: OmemoDeviceID?
     /// The version in which it was encrypted; nil when it is malformed.
     public let version: OmemoVersion?
-    /// The key of the sender's device; nil when the message could not be decrypted.
+    /// The key of the sender's device. Nil when the message could not be decrypted.
     public let identity: IdentityKey?
     /// The user's decision about that key. Messages of undecided and untrusted keys are decrypted, too.
     public let trust: OmemoTrust

@@ -1,7 +1,9 @@
 public import XMPPAccount
 public import XMPPCore
 
-/// The context of a handler that waits for a message to be encrypted and handed to the outbox, or given up.
+/// The context of a handler that waits until a message is encrypted.
+///
+/// Then the message is in the outbox, or it was given up.
 ///
 /// ```swift
 /// @Handler("secret.sent")
@@ -18,7 +20,7 @@ public struct OmemoSending: Sendable {
         public let jid: JID
         /// Its number; nil when the user's devices could not be learned.
         public let device: OmemoDeviceID?
-        /// The reason why the device cannot read the message; nil if it can.
+        /// The reason why the device cannot read the message. Nil if it can.
         public let failure: Failure?
     }
 

@@ -8,7 +8,9 @@ public import XMPPCore
 public enum OmemoTrust: Int64, Hashable, Sendable, Codable, CaseIterable {
     /// Nothing yet: messages are shown as such, and none is encrypted for it.
     case undecided = 0
-    /// Trusted without being asked, because no key of this user has been verified and this device had no other.
+    /// Trusted without a question to the user.
+    ///
+    /// No key of this user has been verified, and this device had no other.
     case blind = 1
     /// The user compared the fingerprint.
     case verified = 2
@@ -39,7 +41,7 @@ public struct OmemoIdentity: Hashable, Sendable {
     public let key: IdentityKey
     /// The user's decision.
     public let trust: OmemoTrust
-    /// The devices that have it now, in the order of their numbers; none when it was replaced.
+    /// The devices that have it now, in the order of their numbers. None when it was replaced.
     public let devices: [OmemoDeviceID]
     /// When it was first seen.
     package let firstSeen: Timestamp

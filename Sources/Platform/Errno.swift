@@ -11,7 +11,7 @@ package struct Errno: RawRepresentable, Error, Hashable, Sendable, CustomStringC
     package init(rawValue: Int32) { self.rawValue = rawValue }
 
     /// The reason of the last call of this thread that failed.
-    static var current: Errno { Errno(rawValue: errno) }
+    package static var current: Errno { Errno(rawValue: errno) }
 
     /// The system's words: "Permission denied".
     package var description: String {
@@ -52,6 +52,7 @@ extension Errno {
     package static var noSuchFile: Errno { Errno(rawValue: ENOENT) }
     package static var notAFolder: Errno { Errno(rawValue: ENOTDIR) }
     package static var notPermitted: Errno { Errno(rawValue: EPERM) }
+    package static var notConnected: Errno { Errno(rawValue: ENOTCONN) }
     package static var notSupported: Errno { Errno(rawValue: EOPNOTSUPP) }
     package static var notImplemented: Errno { Errno(rawValue: ENOSYS) }
     package static var permissionDenied: Errno { Errno(rawValue: EACCES) }

@@ -2,7 +2,7 @@ import Glibc
 
 /// The machine's clocks.
 package enum SystemTime {
-    /// Nanoseconds that never go backwards; they stand still while the machine is suspended.
+    /// Nanoseconds that never go backwards; they do not advance while the machine is suspended.
     package static func monotonicNanoseconds() -> Int64 { nanoseconds(CLOCK_MONOTONIC) }
 
     /// Nanoseconds since 1970, UTC; a user or a time server may set them back.

@@ -33,9 +33,9 @@ public struct PubSubAnswer<Value: Sendable>: PubSubContext {
 
     /// The account that asked.
     public var account: Account { reply.account }
-    /// The address of the node; the account's bare address for its own nodes.
+    /// The address of the node. The account's bare address for its own nodes.
     public var service: JID { reply.service }
-    /// The node's name; nil when the service as a whole was asked, or was to choose a name.
+    /// The node's name. Nil when the service as a whole was asked, or was to choose a name.
     public var node: ForeignText? { reply.node }
     /// The outcome.
     public let outcome: Outcome

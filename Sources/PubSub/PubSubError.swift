@@ -12,7 +12,7 @@ public import XMPPCore
 public struct PubSubError: CodedError, Hashable {
     /// PubSub's own condition; nil when the service gave none.
     public let condition: OpenName<PubSubError>?
-    /// The feature that the service lacks, such as `retrieve-items`; given with ``Condition/unsupported``.
+    /// The feature that the service lacks, such as `retrieve-items`; given with the condition `unsupported`.
     public let unsupportedFeature: ForeignText?
     /// The error of the stanza, with the condition and the text of RFC 6120.
     public let stanzaError: StanzaError

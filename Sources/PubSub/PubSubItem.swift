@@ -8,7 +8,7 @@ public import XMPPCore
 ///
 /// Source: XEP-0060 section 7.1.1.
 public struct PubSubItem: Hashable, Sendable {
-    /// The id, unique in the node; nil lets the service choose one when it is published.
+    /// The id, unique in the node. Nil lets the service choose one when it is published.
     public var id: ForeignText?
     /// The content of the item; nil if it has none.
     public var payload: Element?
@@ -52,6 +52,6 @@ public enum PubSubSelection: Hashable, Sendable {
     case all
     /// The most recent ones, at most that many; 1 or more.
     case newest(Int)
-    /// Those with these ids; at least one. Items that do not exist are left out of the answer.
+    /// Items with these ids; at least one. Items that do not exist are left out of the answer.
     case ids([ForeignText])
 }

@@ -18,7 +18,7 @@ public struct PubSubSubscription: Hashable, Sendable {
     public var jid: JID
     /// The state of the subscription.
     public var state: OpenName<PubSubSubscription>
-    /// Id of the subscription among those of the same address and node; keep it if the service gives one.
+    /// Id of the subscription among those of the same address and node. Keep it if the service gives one.
     public var id: ForeignText?
 
     /// Describes a subscription, as ``PubSubOperation/setSubscriptions(_:to:)`` takes it.
@@ -26,7 +26,7 @@ public struct PubSubSubscription: Hashable, Sendable {
     /// - Parameters:
     ///   - jid: Who is subscribed.
     ///   - state: How far it has come; `none` ends it.
-    ///   - id: What tells it from others of the same address; nil where the service gives none.
+    ///   - id: Distinguishes it from others of the same address; nil where the service gives none.
     ///   - node: The node; nil where it goes without saying.
     public init(
         _ jid: JID, _ state: OpenName<PubSubSubscription>, id: (any TextConvertible)? = nil,

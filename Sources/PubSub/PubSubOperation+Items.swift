@@ -23,7 +23,7 @@ extension PubSubOperation where Context == PubSubFetch {
 }
 
 extension PubSubOperation where Context == PubSubAnswer<PubSubPage> {
-    /// Asks for a page of the items of a node; ``PubSubPage/next`` goes on from there.
+    /// Asks for a page of the items of a node. ``PubSubPage/next`` goes on from there.
     ///
     /// "Not found" also says that the item at which the page was to begin is gone: start again.
     ///
@@ -87,7 +87,7 @@ extension PubSubOperation where Context == PubSubCompletion {
     /// - Parameters:
     ///   - id: The item's id, not empty.
     ///   - node: The node's name, not empty.
-    ///   - notifying: Whether the subscribers are told. Without it the node's configuration decides.
+    ///   - notifying: Whether the subscribers are notified. Without it the node's configuration decides.
     ///
     /// - Returns: The operation, to be sent or awaited.
     ///

@@ -75,7 +75,7 @@ extension PubSubOperation where Context == PubSubCompletion {
     ///
     /// - Parameters:
     ///   - node: The node's name, not empty.
-    ///   - redirect: The URI of a node that takes its place, of which the subscribers are told.
+    ///   - redirect: The URI of the node that replaces it, which the subscribers receive.
     ///
     /// - Returns: The operation, to be sent or awaited.
     ///

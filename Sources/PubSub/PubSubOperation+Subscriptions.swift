@@ -2,7 +2,7 @@ import XMPPAccount
 public import XMPPCore
 
 extension PubSubOperation where Context == PubSubAnswer<PubSubSubscription> {
-    /// Subscribes to a node; the answer brings the subscription, which may still be pending.
+    /// Subscribes to a node. The answer brings the subscription, which may still be pending.
     ///
     /// - Parameters:
     ///   - node: The node's name, not empty.

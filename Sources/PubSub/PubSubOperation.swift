@@ -51,7 +51,7 @@ extension PubSubOperation {
 }
 
 extension PubSubOperation where Context == PubSubCompletion {
-    /// An operation of which is told that it was done.
+    /// Operations without a result.
     static func change(
         _ node: ForeignText, payload: @escaping @Sendable (_ own: JID) throws -> Element
     ) -> PubSubOperation {
@@ -71,12 +71,12 @@ public protocol PubSubContext: Sendable {
 
     /// The account that asked.
     var account: Account { get }
-    /// The address of the node; the account's bare address for its own nodes.
+    /// The address of the node. The account's bare address for its own nodes.
     var service: JID { get }
 
     /// The value of a successful operation; otherwise throws.
     ///
-    /// - Throws: ``PubSubError`` when the service refused; its ``PubSubError/isNotFound`` tells that what was asked
-    ///   for does not exist. ``/XMPPAccount/AccountError`` `timedOut` when no answer came in time.
+    /// - Throws: ``PubSubError`` when the service refused; its ``PubSubError/isNotFound`` says that the node
+    ///   or item does not exist. ``/XMPPAccount/AccountError`` `timedOut` when no answer came in time.
     var value: Value { get throws }
 }

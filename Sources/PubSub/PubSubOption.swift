@@ -50,7 +50,7 @@ public struct PubSubOption: Hashable, Sendable {
         PubSubOption(Wire.Option.persistItems, [isOn ? "true" : "false"])
     }
 
-    /// Returns the option for the number of items that are stored; the oldest ones go.
+    /// Returns the option for the number of items that are stored. The oldest ones go.
     ///
     /// - Parameter count: 1 or more; nil for as many as the service allows.
     /// - Returns: The field `pubsub#max_items`.
@@ -67,13 +67,13 @@ public struct PubSubOption: Hashable, Sendable {
 public enum PubSubAccessModel: String, Hashable, Sendable, CaseIterable {
     /// Everyone.
     case open
-    /// Those who receive the owner's presence.
+    /// Users who receive the owner's presence.
     case presence
-    /// Those in certain groups of the owner's roster.
+    /// Users in certain groups of the owner's roster.
     case roster
     /// Subscribers that the owner has approved.
     case authorize
-    /// Those on the owner's list.
+    /// Users on the owner's list.
     case whitelist
 }
 

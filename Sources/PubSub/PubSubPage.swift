@@ -18,9 +18,9 @@ public import XMPPCore
 public struct PubSubPage: Hashable, Sendable {
     /// The items of this page, in the order of the answer.
     public let items: [PubSubItem]
-    /// The position of the page in the whole; nil if the service has no pages and sent all items.
+    /// The position of the page in the whole. Nil if the service has no pages and sent all items.
     public let page: ResultPage?
-    /// The request for the next page in the same direction; nil when this is the last one, and
+    /// The request for the next page in the same direction. Nil when this is the last one, and
     /// when the service leads in a circle.
     public var next: PubSubOperation<PubSubAnswer<PubSubPage>>? { following.map { .page(of: node, $0) } }
 
@@ -93,12 +93,12 @@ public struct PubSubPage: Hashable, Sendable {
     ///
     /// - Parameter edge: The page's end: all that is known of one whose items could not be read.
     private static func digest(_ items: [PubSubItem], edge: String) -> Int64 {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        var hash = StableHash()
         let items = items.isEmpty ? [PubSubItem(id: edge)] : items
         for item in items {
-            for byte in (item.id ?? "").utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-            hash = (hash ^ 0xff) &* 0x100_0000_01b3
+            hash.combine((item.id ?? "").utf8)
+            hash.combine(0xff)
         }
-        return Int64(bitPattern: hash)
+        return hash.stored
     }
 }

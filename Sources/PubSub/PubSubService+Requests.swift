@@ -10,7 +10,7 @@ extension AccountOperation {
     /// let form = try await account.request(.pubsub(.configuration(of: "princely_musings"), at: service))
     /// ```
     ///
-    /// Awaited, a refusal is a ``PubSubError``; its ``PubSubError/isNotFound`` tells that the node or the item does not
+    /// Awaited, a refusal is a ``PubSubError``; its ``PubSubError/isNotFound`` says that the node or the item does not
     /// exist. Sent, it throws ``/Handlers/HandlerError`` `unknownHandler` when ``PubSubService/handlers`` are not registered.
     /// `Account.cancelRequest` takes the id that sending returns; with `configuring` it reaches whichever request is under
     /// way.

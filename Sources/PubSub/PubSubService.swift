@@ -35,7 +35,7 @@ public struct PubSubService: Sendable {
 
     init(_ account: Account) { self.account = account }
 
-    /// The handlers that this module stores; every program that uses it must register them, in every process.
+    /// The handlers that this module stores. Every program that uses it must register them, in every process.
     ///
     /// ```swift
     /// let registry = HandlerRegistry.discovered(and: PubSubService.handlers)

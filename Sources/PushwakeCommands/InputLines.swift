@@ -24,15 +24,15 @@ package struct InputLines: Sequence, IteratorProtocol {
     package mutating func next() -> String? {
         while true {
             if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {
-                return take(end, lineEnd: 1)
+                return remove(end, lineEnd: 1)
             }
             searched = buffer.count
-            if searched >= Self.longest { return take(Self.longest, lineEnd: 0) }
-            guard fill() else { return buffer.isEmpty ? nil : take(buffer.count, lineEnd: 0) }
+            if searched >= Self.longest { return remove(Self.longest, lineEnd: 0) }
+            guard fill() else { return buffer.isEmpty ? nil : remove(buffer.count, lineEnd: 0) }
         }
     }
 
-    private mutating func take(_ count: Int, lineEnd: Int) -> String {
+    private mutating func remove(_ count: Int, lineEnd: Int) -> String {
         let line = buffer[..<count]
         defer {
             buffer.removeFirst(count + lineEnd)

@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// The result of a worker with a backlog.
 package struct BacklogVerdict: Codable {
     package struct Wakes: Codable {
@@ -63,12 +61,6 @@ package struct BacklogVerdict: Codable {
     package var isGood: Bool {
         rest?.isGood == true && pendingLeft == pending && wakes.killed == 0
             && (settling.map { settled == pending && $0.killed == 0 } ?? true)
-    }
-
-    package func json() throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(self), as: UTF8.self)
     }
 
     package var summary: String {

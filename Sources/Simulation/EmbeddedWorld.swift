@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Handlers
 import Synchronization
 import XMPPAccount
@@ -52,7 +52,7 @@ package final class EmbeddedWorld: SimulationWorld {
             while let n = notebook.nextNumber(for: sender) {
                 bot.send(Message(to: account, id: "p-\(n)", body: String(n)).element)
                 if n % 4 == 0 { try? node.publish(to: account) }
-                usleep(10_000)
+                SystemThread.sleep(microseconds: 10_000)
             }
         }
     }

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Glibc
+import Platform
 
 /// The lines added to a file that only grows.
 struct LogTail {
@@ -11,13 +11,19 @@ struct LogTail {
 
     /// The lines that were added since the last call; one that is not complete yet comes with a later call.
     mutating func newLines() throws -> [Substring] {
-        let file = open(path, O_RDONLY | O_CLOEXEC)
-        guard file >= 0 else { throw SimulationError("\(path) cannot be read: error \(errno)") }
-        defer { close(file) }
-        lseek(file, Int(offset), SEEK_SET)
         var bytes: [UInt8] = []
-        var block = [UInt8](repeating: 0, count: 1 << 16)
-        while case let count = read(file, &block, block.count), count > 0 { bytes += block.prefix(count) }
+        do {
+            let file = try OpenFile(reading: path)
+            var block = [UInt8](repeating: 0, count: 1 << 16)
+            while true {
+                let place = Int(offset) + bytes.count
+                let count = try block.withUnsafeMutableBytes { try file.read(into: $0, at: place) }
+                guard count > 0 else { break }
+                bytes += block.prefix(count)
+            }
+        } catch {
+            throw SimulationError("\(path) cannot be read: \(error)")
+        }
         guard let end = bytes.lastIndex(of: UInt8(ascii: "\n")) else { return [] }
         offset += UInt64(end + 1)
         return String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\n")

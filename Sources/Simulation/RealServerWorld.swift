@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Glibc
+import Platform
 package import XMPPCore
 package import TestServers
 import XMPPTestKit
@@ -131,7 +131,7 @@ package final class RealServerWorld: SimulationWorld {
     /// Waits until the server ends the session, as it cannot be told to; false if that takes too long.
     package func expireSession() -> Bool {
         guard hibernation <= .seconds(5) else { return false }
-        usleep(UInt32((hibernation + .seconds(1)) / .microseconds(1)))
+        SystemThread.sleep(microseconds: UInt32((hibernation + .seconds(1)) / .microseconds(1)))
         return true
     }
 

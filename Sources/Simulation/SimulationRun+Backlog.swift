@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Handlers
 import XMPPAccount
 import XMPPModules
@@ -76,7 +76,7 @@ extension SimulationRun {
             guard ContinuousClock.now < end else {
                 throw SimulationError("the peer was not asked everything")
             }
-            usleep(20_000)
+            SystemThread.sleep(microseconds: 20_000)
         }
         try quitMain()
     }

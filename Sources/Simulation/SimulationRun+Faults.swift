@@ -1,4 +1,3 @@
-import Glibc
 import XMPPTestKit
 
 // What the world does to a client besides killing it.

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Glibc
+import Platform
 package import Handlers
 package import XMPPAccount
 package import TestServers
@@ -88,7 +88,7 @@ extension SimulationRun {
             process.killAndWait()
             return false
         }
-        guard ending.signal == SIGKILL else {
+        guard ending.signal == Signal.kill else {
             guard ending.status == 0 else {
                 throw SimulationError("\(target.role.rawValue) failed before it reached \(target): \(ending)")
             }
@@ -149,7 +149,7 @@ extension SimulationRun {
             "-e", "trace=\(call.name)", "-e", "inject=\(call.name):signal=SIGKILL:when=\(call.nth)", "-o",
             "/dev/null",
         ])
-        guard ending.signal == SIGKILL else { return false }
+        guard ending.signal == Signal.kill else { return false }
         try count(.worker)
         return true
     }
@@ -246,7 +246,7 @@ extension SimulationRun {
         let frozen = try startFrozenOutsideTransaction(at: place)
         defer { frozen.killAndWait() }
         try runWorker()
-        frozen.signal(SIGCONT)
+        frozen.signal(Signal.resume)
         let status = try? frozen.waitUntilExit(deadline: .now + .seconds(10)).status
         frozen.killAndWait()
         return (try finish(), status)
@@ -306,7 +306,7 @@ extension SimulationRun {
                 process.killAndWait()
                 throw SimulationError("main did not come to \(place.rawValue)")
             }
-            usleep(1000)
+            SystemThread.sleep(microseconds: 1000)
         }
         return process
     }

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Glibc
+import Platform
 import Handlers
 import XMPPAccount
 import TestServers
@@ -123,13 +123,13 @@ extension SimulationRun {
 
     private func freeze(_ passage: MainLife.Passage) throws {
         let main = try process()
-        main.signal(SIGSTOP)
+        main.signal(Signal.stop)
         try awaitStop(main)
         // Inside of a transaction is a state of its own, in which nobody else gets anywhere.
         while StoreLock.isHeldForWriting(storePath, by: main.processID) {
-            main.signal(SIGCONT)
-            usleep(300)
-            main.signal(SIGSTOP)
+            main.signal(Signal.resume)
+            SystemThread.sleep(microseconds: 300)
+            main.signal(Signal.stop)
             try awaitStop(main)
         }
         verdict.faults.frozen += 1
@@ -158,13 +158,13 @@ extension SimulationRun {
             guard ContinuousClock.now < end, main.isRunning else {
                 throw SimulationError("main did not stand still when told to")
             }
-            usleep(500)
+            SystemThread.sleep(microseconds: 500)
         }
     }
 
     private func thaw(_ passage: MainLife.Passage) throws {
         let main = try process()
-        main.signal(SIGCONT)
+        main.signal(Signal.resume)
         chronicle.thawed(main.processID)
         life.make(passage)
     }
@@ -176,7 +176,7 @@ extension SimulationRun {
             return try thaw(.init(from: passage.from, move: .thaw, to: thawed(passage.from)))
         }
         let main = try process()
-        main.signal(SIGCONT)
+        main.signal(Signal.resume)
         chronicle.thawed(main.processID)
         if passage.from == .frozenForeground { _ = try hear("overtaken") }
         life.make(passage)

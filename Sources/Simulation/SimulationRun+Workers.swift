@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Glibc
+import Platform
 import Handlers
 import XMPPAccount
 import TestServers
@@ -74,7 +74,7 @@ extension SimulationRun {
     /// Waits for its end.
     func finish(_ worker: Worker) throws -> WorkerEnd {
         let ending = try end(of: worker.process, "the worker")
-        if ending.signal == SIGKILL, countExcess(worker) {
+        if ending.signal == Signal.kill, countExcess(worker) {
             try count(.worker)
             return .early
         }
@@ -120,9 +120,9 @@ extension SimulationRun {
     func killWorker(patience: Int) throws -> Bool {
         let worker = try startWorker(isPushed: true)
         pause(milliseconds: 0...(40 + patience))
-        worker.process.signal(SIGKILL)
+        worker.process.signal(Signal.kill)
         let ending = try self.ending(of: worker.process, within: .seconds(10))
-        if ending.signal == SIGKILL {
+        if ending.signal == Signal.kill {
             _ = countExcess(worker)
             try count(.worker)
             return true

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Glibc
+import Platform
 import Handlers
 import HandlerMacrosSupport
 import HandlersTestKit
@@ -191,9 +191,9 @@ package final class SimulationRun {
     package func killMain() throws {
         guard let process = main else { return }
         main = nil
-        process.signal(SIGKILL)
+        process.signal(Signal.kill)
         let ending = try self.ending(of: process, within: .seconds(10))
-        guard ending.signal == SIGKILL else {
+        guard ending.signal == Signal.kill else {
             throw SimulationError("main ended by itself (\(ending)); its complaint stands above")
         }
         try count(.main)
@@ -214,7 +214,7 @@ package final class SimulationRun {
             return try ending(of: process, within: .seconds(40))
         } catch {
             // Where the system keeps what an aborted process was doing, it can be looked at.
-            process.signal(SIGABRT)
+            process.signal(Signal.abort)
             _ = try? ending(of: process, within: .seconds(10))
             throw SimulationError("\(name) has not ended within 40 s (process \(process.processID))")
         }
@@ -232,10 +232,12 @@ package final class SimulationRun {
     }
 
     func pause(milliseconds: ClosedRange<Int>) {
-        usleep(
-            UInt32(
-                Int.random(
-                    in: (milliseconds.lowerBound * 1000)...(milliseconds.upperBound * 1000), using: &random)))
+        SystemThread.sleep(
+            microseconds:
+                UInt32(
+                    Int.random(
+                        in: (milliseconds.lowerBound * 1000)...(milliseconds.upperBound * 1000),
+                        using: &random)))
     }
 
     // MARK: The end

@@ -1,4 +1,3 @@
-import Glibc
 import Platform
 
 /// The process inside a transaction of a store, from the kernel's list of locks. No file is opened.
@@ -7,13 +6,12 @@ enum StoreLock {
     private static let writeByte = "120"
 
     static func isHeldForWriting(_ path: String, by processID: Int32) -> Bool {
-        var status = stat()
-        guard stat(path + "-shm", &status) == 0 else { return false }
+        guard let status = try? FileStatus(path + "-shm") else { return false }
         // Such as: 4: POSIX  ADVISORY  WRITE 4711 fe:00:131090 120 120
         return KernelFile.text("/proc/locks").split(separator: "\n").contains { line in
             let words = line.split(separator: " ")
             return words.count > 7 && words[1] == "POSIX" && words[3] == "WRITE" && words[4] == "\(processID)"
-                && words[5].hasSuffix(":\(status.st_ino)") && words[6] == writeByte
+                && words[5].hasSuffix(":\(status.inode)") && words[6] == writeByte
         }
     }
 }

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 package import Handlers
 
 /// Writes down in the store which process commits in the time of which owner, so that the simulation can tell a commit of a
@@ -10,7 +10,7 @@ package enum Witness {
     /// Asks main and worker to do that.
     static let variable = "PUSHWAKE_WITNESS"
 
-    package static func isWanted() -> Bool { getenv(variable) != nil }
+    package static func isWanted() -> Bool { ThisProcess.environment(variable) != nil }
 
     package static func install(in store: HandlerStore) throws {
         let epoch = "(SELECT max(epoch) FROM main.ownership)"
@@ -18,19 +18,19 @@ package enum Witness {
             try step.execute(
                 """
                 CREATE TEMP TRIGGER IF NOT EXISTS witness_took AFTER UPDATE OF epoch ON main.ownership BEGIN
-                    INSERT OR IGNORE INTO sim_owner(epoch, process, took) VALUES (NEW.epoch, \(getpid()), 1);
+                    INSERT OR IGNORE INTO sim_owner(epoch, process, took) VALUES (NEW.epoch, \(ThisProcess.id), 1);
                 END
                 """)
             try step.execute(
                 """
                 CREATE TEMP TRIGGER IF NOT EXISTS witness_first AFTER INSERT ON main.ownership BEGIN
-                    INSERT OR IGNORE INTO sim_owner(epoch, process, took) VALUES (NEW.epoch, \(getpid()), 1);
+                    INSERT OR IGNORE INTO sim_owner(epoch, process, took) VALUES (NEW.epoch, \(ThisProcess.id), 1);
                 END
                 """)
             try step.execute(
                 """
                 CREATE TEMP TRIGGER IF NOT EXISTS witness_wrote AFTER UPDATE OF received, acknowledged ON main.session BEGIN
-                    INSERT OR IGNORE INTO sim_owner(epoch, process, took) VALUES (\(epoch), \(getpid()), 0);
+                    INSERT OR IGNORE INTO sim_owner(epoch, process, took) VALUES (\(epoch), \(ThisProcess.id), 0);
                 END
                 """)
         }

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Handlers
 import Synchronization
 package import TestServers
@@ -74,10 +74,10 @@ package final class WorkerBudget: Sendable {
             if let excess = excess(since: begin, &last) {
                 // First: a reader that sees the process dead reads the reason.
                 found.withLock { $0 = excess }
-                process.signal(SIGKILL)
+                process.signal(Signal.kill)
                 return
             }
-            usleep(Self.interval)
+            SystemThread.sleep(microseconds: Self.interval)
         }
     }
 

@@ -66,7 +66,7 @@ public protocol CodedError: Error, CustomStringConvertible {
 
     /// Kind of the error.
     var code: Code { get }
-    /// What happened and what to do, in one sentence.
+    /// Sentence that says what happened and what to do.
     var message: String { get }
     /// The error beneath; nil when there is none.
     var cause: (any Error)? { get }

@@ -1,5 +1,8 @@
 /// A point in time of the wall clock, in whole milliseconds since 1970, UTC.
 ///
+/// Names that end in `At` are such points. A `timeout` is a `Duration` of connected time instead, except where it says another
+/// clock.
+///
 /// ```swift
 /// let end = step.now + .seconds(60)
 /// let age: Duration = step.now - end
@@ -22,10 +25,10 @@ public struct Timestamp: Hashable, Comparable, Sendable {
         left.milliseconds < right.milliseconds
     }
 
-    /// The time that is `duration` after `time`; a part of a millisecond is dropped.
+    /// The time that is `duration` after `time`. A part of a millisecond is dropped.
     public static func + (time: Timestamp, duration: Duration) -> Timestamp { time.moved(by: duration, 1) }
 
-    /// The time that is `duration` before `time`; a part of a millisecond is dropped.
+    /// The time that is `duration` before `time`. A part of a millisecond is dropped.
     public static func - (time: Timestamp, duration: Duration) -> Timestamp { time.moved(by: duration, -1) }
 
     /// How long `later` is after `earlier`; negative when it is before.
@@ -46,7 +49,7 @@ extension Timestamp: CodedAsOneValue, Codable {
 }
 
 extension Timestamp: CustomStringConvertible {
-    /// The time in UTC with milliseconds, such as `2025-11-20T22:00:00.123Z`, of the years 0 to 9999 (XEP-0082 section 3.2).
+    /// The time in UTC with milliseconds, such as `2025-11-20T22:00:00.123Z`. For the years 0 to 9999 (XEP-0082 section 3.2).
     public var description: String {
         let milliseconds = min(max(milliseconds, Self.writable.lowerBound), Self.writable.upperBound)
         let seconds = GregorianDay.floorDivide(milliseconds, 1000)

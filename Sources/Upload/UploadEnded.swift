@@ -14,7 +14,7 @@ public import XMPPCore
 public struct UploadedFile: Hashable, Sendable, CustomStringConvertible {
     /// The `https` address of the file.
     public let address: ForeignText
-    /// The same with the key of an encrypted file; nil for one that was uploaded as it is.
+    /// The same with the key of an encrypted file. Nil for one that was uploaded as it is.
     public let secret: AesgcmLink?
 
     /// Makes one, for tests of a handler.
@@ -55,7 +55,7 @@ public struct UploadedFile: Hashable, Sendable, CustomStringConvertible {
 public struct UploadEnded: Sendable {
     /// Outcome of the handler.
     public enum Outcome: Hashable, Sendable {
-        /// The server has the file; where a message was to be sent, it is sent.
+        /// The server has the file. Where a message was to be sent, it is sent.
         case uploaded(UploadedFile)
         /// It failed for good.
         case failed(UploadError)
@@ -67,7 +67,7 @@ public struct UploadEnded: Sendable {
     public let upload: UploadID
     /// The file that was to be uploaded.
     public let file: UploadFile
-    /// The id of the message with the link; nil when none was sent.
+    /// The id of the message with the link. Nil when none was sent.
     public let messageID: String?
     /// The outcome.
     public let outcome: Outcome
@@ -136,7 +136,7 @@ extension UploadEnded: StoredContext, AccountContext {
 public struct UploadEvent: ModuleEvent {
     /// The change.
     public enum Change: Hashable, Sendable {
-        /// So many bytes have gone, of so many; at most four times a second, and from 0 again with another slot.
+        /// So many bytes have gone, of so many. At most four times a second, and from 0 again with another slot.
         case progress(sent: Int64, size: Int64)
         /// It ended.
         case ended(UploadEnded.Outcome)

@@ -2,7 +2,7 @@ import XMPPAccount
 import XMPPTransport
 public import XMPPCore
 
-/// An error of an upload or a download, with a sentence that says what to do.
+/// An error of an upload or a download.
 ///
 /// ```swift
 /// if case .failed(let error) = call.outcome, error.code == .tooLarge { print(error.maximumSize ?? 0) }
@@ -12,7 +12,7 @@ public struct UploadError: DetailedError, CodedError, Hashable, Codable {
     public let code: ErrorCode<UploadError>
     /// A sentence that says what happened and what to do. It holds no key and no header of a slot.
     public let message: String
-    /// The largest size in bytes that is allowed; nil when that is not known.
+    /// The largest size in bytes that is allowed. Nil when that is not known.
     public internal(set) var maximumSize: Int64?
     /// When the service allows another attempt; nil when it did not say.
     public internal(set) var retryAt: Timestamp?
@@ -79,7 +79,7 @@ extension ErrorCode where Failure == UploadError {
     public static var quotaExceeded: Self { Self(rawValue: "quota-exceeded") }
     /// The service gives no slot; see ``UploadError/condition``.
     public static var refused: Self { Self(rawValue: "refused") }
-    /// What the service gave is no slot that may be used.
+    /// The service's answer is no usable slot.
     public static var invalidSlot: Self { Self(rawValue: "invalid-slot") }
     /// What was to be uploaded cannot be: its name, its type, or no bytes.
     package static var invalidFile: Self { Self(rawValue: "invalid-file") }
@@ -97,7 +97,7 @@ extension ErrorCode where Failure == UploadError {
     public static var tls: Self { Self(rawValue: "tls") }
     /// The web server was not reached, or the line broke or stood still.
     public static var connection: Self { Self(rawValue: "connection") }
-    /// The account does not send what is to be sent, such as a message to a room that it has left.
+    /// The account does not send the message. For example, it has left the room.
     public static var notSent: Self { Self(rawValue: "not-sent") }
     /// The program canceled it.
     public static var cancelled: Self { Self(rawValue: "cancelled") }

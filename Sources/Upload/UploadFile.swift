@@ -9,7 +9,7 @@ public import XMPPCore
 /// The file is read when it is uploaded, which may be days and several processes later: it must stay where it is and as it
 /// is until then. A file of another size, time of modification or inode is not sent.
 public struct UploadFile: Hashable, Sendable, Codable {
-    /// The path of the file; a relative path is resolved in the working directory of the calling process.
+    /// The path of the file. A relative path is resolved in the working directory of the calling process.
     public var path: String
     /// The name that recipients see, 1 to 255 bytes without a slash.
     public var name: String

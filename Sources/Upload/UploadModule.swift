@@ -13,7 +13,7 @@ public import XMPPCore
 /// Uploads files to the account's server, and sends links to them.
 ///
 /// Every step is committed before the next one begins, so a process that dies loses nothing: the next one goes on, with
-/// another slot where the first one is too old or used up. ``XMPPAccount/Account/uploads`` uploads; ``UploadEvent`` tells of
+/// another slot where the first one is too old or used up. ``XMPPAccount/Account/uploads`` uploads; ``UploadEvent`` reports
 /// progress.
 ///
 /// ```swift
@@ -43,7 +43,7 @@ public struct UploadModule: LibraryModule, AccountModule {
     ///   - trust: Which certificate authorities a web server is believed by; nil for those of the account's configuration.
     ///   - retry: How often a file is tried, each time with a new slot, and how long it waits in between.
     ///   - connecting: How long connecting to a web server may take, a millisecond or more.
-    ///   - stalled: How long a transfer may stand still, a second or more; a part of a second is dropped.
+    ///   - stalled: How long a transfer may make no progress, a second or more; a part of a second is dropped.
     ///   - longest: How long one transfer may take, a millisecond or more, at most a week.
     public init(
         service: JID? = nil, trust: AccountConfiguration.Trust? = nil,

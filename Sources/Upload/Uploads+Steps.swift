@@ -63,7 +63,7 @@ extension Uploads {
         }
     }
 
-    /// Stands still until a timer goes on with it.
+    /// Waits until a timer continues it.
     func wait(
         _ id: UploadID, _ state: UploadTable.State, _ delay: Duration, in step: borrowing Step
     ) throws {

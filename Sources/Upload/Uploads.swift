@@ -49,7 +49,7 @@ public struct Uploads: Sendable {
         try start(file, encrypted: false, to: recipient, then, in: step)
     }
 
-    /// Uploads a file; the handler does what is to be done with its link.
+    /// Uploads a file. The handler does what is to be done with its link.
     ///
     /// ```swift
     /// @Handler("album.encrypted")
@@ -61,7 +61,7 @@ public struct Uploads: Sendable {
     ///
     /// - Parameters:
     ///   - file: What to upload, as it is now.
-    ///   - encrypting: Whether it is encrypted on the way, with a key that stands in ``UploadedFile/link`` only (XEP-0454).
+    ///   - encrypting: Whether it is encrypted on the way, with a key that only ``UploadedFile/link`` holds (XEP-0454).
     ///     Such a link may be sent in encrypted messages only, which is why ``send(_:to:then:in:)`` does not send it.
     ///   - then: Called once when it is over: uploaded, or failed.
     ///   - step: The step that it commits with.

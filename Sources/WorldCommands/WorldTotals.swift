@@ -1,5 +1,6 @@
 import PushwakeCommands
 import World
+import XMPPCore
 
 /// What all worlds of a command did together.
 struct WorldTotals {
@@ -8,7 +9,7 @@ struct WorldTotals {
     private var powerLosses = 0
     private var events = 0
     private var handlers = 0
-    private var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+    private var digest = StableHash()
 
     mutating func add(_ world: SimulatedWorld) {
         worlds += 1
@@ -16,7 +17,7 @@ struct WorldTotals {
         powerLosses += world.powerLosses
         events += world.events
         handlers += world.endedHandlers
-        digest = (digest ^ world.digest) &* 0x100_0000_01b3
+        digest.combine(world.digest)
     }
 
     func summary(_ first: WorldRecipe, _ time: Duration) -> String {
@@ -27,7 +28,7 @@ struct WorldTotals {
             lives == 1 ? "1 life" : "\(lives) lives", "\(powerLosses) losses of power",
             Terminal.count(events, "event"),
             "\(handlers) handlers ended", "\(Int(Double(lives) / seconds)) lives/s",
-            "digest \(String(digest, radix: 16))",
+            "digest \(String(digest.value, radix: 16))",
         ]
         return "\(seeds): \(parts.joined(separator: ", "))"
     }

@@ -7,7 +7,7 @@ public import XMPPCore
 extension Account {
     // MARK: Operations
 
-    /// Sends an operation whose answer calls a stored handler, in whatever process is there by then.
+    /// Sends an operation and stores the handler of its answer.
     ///
     /// Request, stanza and handlers are committed together before a byte is written. Without a connection the request waits
     /// for the next one, in order.
@@ -24,7 +24,7 @@ extension Account {
     ///   - orElse: Called with the reason when the answer can never come, such as after a lost session. Whether the
     ///     operation was carried out is then unknown.
     ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for
-    ///     ``AccountConfiguration/requestTimeout``.
+    ///     ``AccountConfiguration/connectedRequestTimeout``.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
     /// - Returns: The request's id, which ``cancelRequest(id:overriding:in:)`` takes.
     /// - Throws: ``AccountError`` `invalidStanza` for a question that cannot be sent, `stanzaTooLarge`, `outboxFull`,
@@ -49,7 +49,7 @@ extension Account {
     ///   - then: Called with the result, the error or the timeout.
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for
-    ///     ``AccountConfiguration/requestTimeout``.
+    ///     ``AccountConfiguration/connectedRequestTimeout``.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
     ///   - step: The step that it commits with.
     /// - Returns: The request's id, which ``cancelRequest(id:overriding:in:)`` takes.
@@ -85,7 +85,8 @@ extension Account {
         // 5. Append.
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
-            connectedDeadline: TimeSource.sum(connectedTime, terms.timeout ?? configuration.requestTimeout),
+            connectedDeadline: TimeSource.sum(
+                connectedTime, terms.timeout ?? configuration.connectedRequestTimeout),
             timeoutPolicy: terms.policy, in: step)
         try outbox.append(.request, id: iq.id, xml: xml, session: session, in: step)
         try Failpoint.afterBind.hit()
@@ -135,7 +136,7 @@ extension Account {
         let xml = Serializer().bytes(element)
         try checkSize(xml, in: step)
         if modules.giveBackMessages {
-            try seen.noteSent(message.originID ?? id, own: configuration.jid, in: step)
+            try seen.recordSent(message.originID ?? id, own: configuration.jid, in: step)
         }
         let handler =
             if let acknowledged { try step.bind(acknowledged) } else { HandlerID<StanzaAcknowledged>?.none }
@@ -166,7 +167,7 @@ extension Account {
         try checkSize(xml, in: step)
         let handler =
             if let acknowledged { try step.bind(acknowledged) } else { HandlerID<StanzaAcknowledged>?.none }
-        try ownPresence.note(presence, in: step)
+        try ownPresence.record(presence, in: step)
         try outbox.append(
             .presence, id: presence.id, key: AcknowledgedStanza.storing(key), xml: xml,
             session: sessions.openNumber(in: step), handler: handler, in: step)
@@ -285,7 +286,7 @@ extension Account {
     /// Wakes the owner of the stream after the commit, here or in another process, to handle what the step wrote.
     func wakeAfterCommit(_ step: borrowing Step) {
         step.afterCommit { [self] in
-            mailbox.noteRows()
+            mailbox.recordRows()
             if !ownsStream.load(ordering: .relaxed) { store.notifyOthers() }
         }
     }

@@ -46,7 +46,7 @@ public final class Account: Sendable {
     private let policy: Mutex<AcknowledgementPolicy>
     private let attention = Mutex(ClientState.active)
     let mailbox: Mailbox
-    /// Whether this process has the stream: others need not be told of what it has to send.
+    /// Whether this process owns the stream, so that others need no notice of its stanzas.
     let ownsStream = Atomic(false)
     /// The loop that owns the stream, from the first command on.
     private let thread = Mutex<(any RunningLoop)?>(nil)
@@ -91,11 +91,11 @@ public final class Account: Sendable {
             try OwnershipTable(account: id ?? 0).giveUpCopied(
                 sent: places.sent(account: id ?? 0, store),
                 isLocked: { places.isLocked(account: id ?? 0, store) }, in: step)
-            try modules.note(account: id ?? 0, retired: configuration.retiredModules, in: step)
+            try modules.record(account: id ?? 0, retired: configuration.retiredModules, in: step)
             return id ?? 0
         }
         tables = AccountTables(
-            store, account: id, configuration.jid, requestTimeout: configuration.requestTimeout,
+            store, account: id, configuration.jid, requestTimeout: configuration.connectedRequestTimeout,
             time: configuration.time)
         ownerships = OwnershipTable(account: id)
         ownPresence = OwnPresenceTable(account: id)
@@ -104,7 +104,7 @@ public final class Account: Sendable {
         runner = try HandlerRunner(store, configuration.loggedRunner)
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
-        store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.noteRowsOfOthers() }
+        store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.recordRowsOfOthers() }
         try runner.attach(self, isConnected: false)
     }
 
@@ -168,15 +168,17 @@ public final class Account: Sendable {
         try await opened
         try started.get()
         // What others committed behind the first look and before they were listened to.
-        if store.notificationsByOthers != told { mailbox.noteRowsOfOthers() }
+        if store.notificationsByOthers != told { mailbox.recordRowsOfOthers() }
     }
 
-    /// Closes the connection without ending the session, which can be resumed, and lets another process own it.
+    /// Closes the connection and keeps the session.
+    ///
+    /// The session can be resumed, and another process may own the stream.
     ///
     /// - Throws: ``/Handlers/HandlerError`` when the store fails; the connection is closed all the same.
     public func suspend() async throws { try await ask { .suspend($0) } }
 
-    /// Waits until everything that the server sent before this call has been committed (a round trip of `<r/>`, `<a/>`).
+    /// Waits until everything that the server sent so far is committed. Costs a round trip of `<r/>`, `<a/>`.
     ///
     /// If the stream breaks meanwhile, it waits for the next one and catches up there.
     ///
@@ -203,7 +205,7 @@ public final class Account: Sendable {
         for module in modules.modules.reversed() { module.hooks.stop?(self) }
     }
 
-    /// Closes like ``close()``, after the async handlers that run at this moment have ended by themselves.
+    /// Closes like ``close()`` once the running async handlers have ended.
     ///
     /// Until then the stream stays open for them. Handlers that are due, and async handlers for what arrives meanwhile, are
     /// left to the next process.
@@ -231,8 +233,9 @@ public final class Account: Sendable {
     /// ``AccountEvent/dropped(count:)`` at their place. The store has lost nothing then: read from it what the events repeat.
     public var events: AsyncStream<AccountEvent> { hub.listen(gap: { .dropped(count: $0) }, { $0 }) }
 
-    /// Tells the account that the machine's network changed: a waiting account connects at once, a connected one finds
-    /// out within ten seconds whether its connection still holds.
+    /// Reports that the machine's network changed.
+    ///
+    /// A waiting account connects at once; a connected one finds out within ten seconds whether its connection still holds.
     ///
     /// Call it whenever the system reports a change; it does nothing while no stream is wanted.
     public func networkChanged() {
@@ -242,7 +245,7 @@ public final class Account: Sendable {
 
     /// Whether the user looks at the client. While inactive, a server with XEP-0352 delays stanzas that can wait.
     ///
-    /// It is this process's alone and told on every stream; others begin as active.
+    /// It belongs to this process alone, which sends it on every stream; other processes start as active.
     public var clientState: ClientState {
         get { attention.withLock { $0 } }
         set {
@@ -270,13 +273,13 @@ public final class Account: Sendable {
         }
     }
 
-    /// Sends an ack request now, regardless of the policy; the ack arrives as
+    /// Sends an ack request now, regardless of the policy. The ack arrives as
     /// ``AccountEvent/acknowledged(_:)``.
     ///
     /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
     public func requestAcknowledgement() async throws { try await ask { .manage(.request, $0) } }
 
-    /// Tells the server now how much is handled and committed here, whatever the policy says.
+    /// Acknowledges to the server now all stanzas that are committed here.
     ///
     /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
     public func sendAcknowledgement() async throws { try await ask { .manage(.acknowledge, $0) } }
@@ -295,7 +298,7 @@ public final class Account: Sendable {
 
     // MARK: Steps
 
-    /// Runs `body` inside the account's next step, together with whatever else waits, and returns once it is committed.
+    /// Runs `body` in the account's next step and returns once it is committed.
     ///
     /// ```swift
     /// try await account.perform { step in

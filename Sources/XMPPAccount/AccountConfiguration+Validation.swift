@@ -9,7 +9,7 @@ extension AccountConfiguration {
         }
         let policy = acknowledgements
         guard
-            [requestTimeout, connectTimeout, acknowledgementTimeout, ownerSilence].allSatisfy({
+            [connectedRequestTimeout, connectTimeout, acknowledgementTimeout, ownerSilence].allSatisfy({
                 $0 >= .milliseconds(1)
             }),
             maximumOutbox > 0, recognizesDuplicatesFor > .zero, keepAlive.map({ $0 > .zero }) ?? true,

@@ -54,9 +54,9 @@ public struct AccountConfiguration: Sendable {
     /// configuration.trust = .file(path: "authority.pem")
     /// ```
     public enum Trust: Hashable, Sendable {
-        /// Those of the machine.
+        /// The machine's certificates.
         case system
-        /// Those in a PEM file only.
+        /// Only the certificates in a PEM file.
         case file(path: String)
     }
 
@@ -78,20 +78,22 @@ public struct AccountConfiguration: Sendable {
     public var jid: JID
     /// The password. It is kept in memory only.
     public var password: String
-    /// The server to connect to; nil for the one in DNS (RFC 6120 section 3.2, XEP-0368). The
+    /// The server to connect to. Nil for the one in DNS (RFC 6120 section 3.2, XEP-0368). The
     /// certificate must be for the address's domain, whatever host is dialed.
     public var server: Server?
-    /// Name servers to ask, as `address`, `address:port` or `[v6]:port`; empty for the machine's.
+    /// Name servers to ask, as `address`, `address:port` or `[v6]:port`. Empty for the machine's.
     public var nameServers: [String] = []
     /// The trusted certificate authorities.
     public var trust: Trust = .system
-    /// Public keys of which the server must have one, beside a certificate that is believed; empty for any. Each is the
-    /// SHA-256 of the SubjectPublicKeyInfo, 32 bytes.
+    /// Public keys of which the server must have one. Empty for any.
+    ///
+    /// A trusted certificate is required besides. Each key is the SHA-256 of the SubjectPublicKeyInfo, 32 bytes.
     public var pinnedKeys: Set<[UInt8]> = []
     /// The method of authentication.
     public var authentication = Authentication.password
-    /// Whether the password may be sent as it is (SASL PLAIN) to a server that offers nothing better. It is never sent
-    /// outside of TLS, and not to a server that has offered something better before.
+    /// Whether SASL PLAIN may send the password itself. Only to a server that offers nothing better.
+    ///
+    /// It is never sent outside of TLS, and not to a server that has offered something better before.
     public var allowsPlain: Bool = false
     /// The newest version of TLS that is spoken; for tests of what an older one lacks.
     package var newestTLS = TLSVersion.tls13
@@ -104,17 +106,18 @@ public struct AccountConfiguration: Sendable {
     /// Whether to log in with tokens of the server (XEP-0484), which takes one round trip. They are kept in the store
     /// and are as secret as the password.
     public var usesTokens: Bool = true
-    /// Whether to bind a new session together with the login (XEP-0386), which saves a round trip or two. A server then
-    /// throws away the messages that it kept for later, as it takes for granted that they are fetched from the archive
-    /// (XEP-0313): set this only in a program that does so.
+    /// Whether to bind a new session together with the login (XEP-0386).
+    ///
+    /// That saves a round trip or two. The server then drops the messages that it kept, as it expects the client to fetch them
+    /// from the archive (XEP-0313). Set this only in a program that does so.
     public var bindsInline: Bool = false
     /// Role of this process for the account: a worker leaves a live owner of the stream alone, and the main program asks a
     /// worker to hand it over.
     public var role: HandlerStore.Role = .main
     /// Start of the resource. A random part follows, new for every session, so that peers can distinguish sessions.
     package var resourcePrefix: String = "dh"
-    /// The timeout of requests, in connected time; 1 ms or more.
-    public var requestTimeout: Duration = .seconds(60)
+    /// Connected time after which a request times out; 1 ms or more.
+    public var connectedRequestTimeout: Duration = .seconds(60)
     /// The configuration of ``Account/runner``: the number of leases, and what gets final failures.
     /// These are written to ``log`` as well.
     ///
@@ -122,35 +125,42 @@ public struct AccountConfiguration: Sendable {
     /// configuration.runner = .init(leases: 16) { error in metrics.count(error) }
     /// ```
     public var runner = HandlerRunner.Configuration()
-    /// The timeout of a connection attempt, from the first lookup to a session; 1 ms or more.
+    /// Timeout of a connection attempt, by the machine's monotonic clock. 1 ms or more. It counts from the first lookup to a
+    /// session.
     public var connectTimeout: Duration = .seconds(30)
-    /// The timeout of an ack request or a ping, after which the connection counts as dead;
-    /// 1 ms or more. Also the limit for bytes that its system does not acknowledge (TCP_USER_TIMEOUT).
+    /// Timeout of an ack request or a ping, by the machine's monotonic clock. 1 ms or more.
+    ///
+    /// After it the connection counts as dead. Also the limit for bytes that the server's system does not acknowledge
+    /// (TCP_USER_TIMEOUT).
     public var acknowledgementTimeout: Duration = .seconds(30)
-    /// After how much time without a proof that the server hears this side it is asked for one, on an open stream; more than
-    /// 0, nil for never.
+    /// Time after which the account requests a proof that the server listens.
+    ///
+    /// It counts on an open stream since the last proof. More than 0; nil for never.
     ///
     /// The proof is the answer to an ack request (XEP-0198), or to a ping where the server has no stream management
     /// (XEP-0199); other bytes are none. Without it within ``acknowledgementTimeout`` the stream is opened again, so by
     /// default a dead line is noticed within 90 seconds.
     public var keepAlive: Duration? = .seconds(60)
-    /// The same while ``Account/clientState`` is `inactive` (XEP-0352); the longer of the two holds then.
+    /// The same while ``Account/clientState`` is `inactive` (XEP-0352). The longer of the two holds then.
     public var inactiveKeepAlive: Duration = .seconds(600)
-    /// The wait for a silent owner before takeover; 1 ms or more. The last 5 %, at most 25 ms, are for the
-    /// takeover itself.
+    /// The wait for a silent owner before takeover. 1 ms or more, by the machine's monotonic clock.
+    ///
+    /// The last 5 %, at most 25 ms, are for the takeover itself.
     public var ownerSilence: Duration = .milliseconds(500)
     /// The maximum number of stanzas in the outbox, 1 or more. Further ones are refused with an error.
     public var maximumOutbox: Int = 100_000
     /// Policy for ack requests and acks (XEP-0198); ``Account/acknowledgements`` changes it later.
     public var acknowledgements = AcknowledgementPolicy()
-    /// The time for which received messages are remembered to recognize duplicates; more than 0. The main program forgets older
+    /// The time for which received messages are remembered to recognize duplicates. More than 0. The main program forgets older
     /// ones once a day, after it has caught up; the last ones of rooms and of the archive stay. About 5000 messages of
     /// one sender are remembered, the newest.
     public var recognizesDuplicatesFor: Duration = .seconds(30 * 86_400)
     /// Whether sessions are to be resumed. Without it the server counts stanzas, and forgets the session with the stream.
     public var resumesSessions: Bool = true
-    /// Asked before each login, once the server is reached, whether to resume the session that is stored (nil where there is
-    /// none that can be), to bind a new one, or to wait; nil resumes where that is possible.
+    /// Chooses before each login whether to resume, bind or wait.
+    ///
+    /// It is called once the server is reached, with the stored session, or nil if none can be resumed. Without it the account
+    /// resumes where that is possible.
     ///
     /// It runs on the thread that opens the stream, outside of any step; what it decides is not stored.
     ///
@@ -161,15 +171,16 @@ public struct AccountConfiguration: Sendable {
     /// }
     /// ```
     public var chooseSession: (@Sendable (_ session: StoredSession?) -> SessionChoice)?
-    /// The requested time that the server keeps a session after its stream broke, in whole seconds, fractions cut
-    /// off; nil or less than a second leaves it to the server.
+    /// The time that the server is asked to keep a broken session. By the server's clock.
+    ///
+    /// In whole seconds, fractions cut off; nil or less than a second leaves it to the server.
     public var resumptionWindow: Duration?
     /// The modules of the account, the same in every process that uses it. `.standard` of `XMPPModules`
     /// is what a messenger needs.
     public var modules: [any AccountModule] = []
-    /// The names of modules that the account was used with before and is not any more.
+    /// Names of modules that the account does not use any more.
     public var retiredModules: Set<String> = []
-    /// Whether to announce the account's availability in a new session; without it no messages arrive.
+    /// Whether to announce the account's availability in a new session. Without it no messages arrive.
     public var sendsInitialPresence: Bool = true
     /// Log of the account; nil for none.
     public var log: AccountLog?

@@ -62,7 +62,7 @@ extension ErrorCode where Failure == AccountError {
     package static var connectionFailed: Self { Self(rawValue: "connection-failed") }
     /// The server did not answer in time.
     public static var timedOut: Self { Self(rawValue: "timed-out") }
-    /// Another process took the stream over; this one must not commit, acknowledge or send any more.
+    /// Another process took the stream over. This one must not commit, acknowledge or send any more.
     public static var ownershipLost: Self { Self(rawValue: "ownership-lost") }
     /// Another process owns the stream and is alive.
     public static var ownershipHeld: Self { Self(rawValue: "ownership-held") }
@@ -78,11 +78,11 @@ extension ErrorCode where Failure == AccountError {
     package static var alreadyAnswered: Self { Self(rawValue: "already-answered") }
     /// The stanza is not being delivered just now, so it cannot be deferred.
     package static var notDeferrable: Self { Self(rawValue: "not-deferrable") }
-    /// The session in which a request was sent is gone; its answer will never come.
+    /// The session in which a request was sent is gone. Its answer will never come.
     public static var sessionLost: Self { Self(rawValue: "session-lost") }
     /// The program's ``AccountConfiguration/chooseSession`` wants to wait.
     package static var sessionPostponed: Self { Self(rawValue: "session-postponed") }
-    /// What was waited for was canceled or given up; the message says by what.
+    /// The awaited work was canceled or given up; the message says why.
     public static var abandoned: Self { Self(rawValue: "abandoned") }
     /// The account lacks a module: it was not configured in this process.
     public static var missingModule: Self { Self(rawValue: "missing-module") }

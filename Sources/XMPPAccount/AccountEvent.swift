@@ -15,21 +15,24 @@ public import XMPPCore
 public enum AccountEvent: Sendable {
     /// A new session: roster, rooms and subscriptions must be asked for again.
     case bound(JID)
-    /// The server keeps count (XEP-0198), and keeps the session for so long after the stream broke; nil when it did not
-    /// say, zero when the session cannot be resumed.
+    /// The server manages the stream (XEP-0198).
+    ///
+    /// It keeps the session for so long after the stream broke. Nil when it did not say how long, zero when the session cannot be
+    /// resumed.
     case enabled(window: Duration?)
     /// The server does not keep count: what was sent may be lost with the stream. The error is why it refused; nil when it
     /// does not offer stream management.
     case notEnabled(StanzaError?)
-    /// Element `<enabled/>`, `<resumed/>` or `<failed/>` of the server (XEP-0198 sections 3 and 5), after the event
-    /// that it caused. Its ids are as secret as the session.
+    /// Element `<enabled/>`, `<resumed/>` or `<failed/>` of the server (XEP-0198 sections 3 and 5).
+    ///
+    /// After the event that it caused. Its ids are as secret as the session.
     case streamManagementAnswered(Element)
-    /// The session was resumed; nothing was lost and nothing needs to be requested again. The stanzas that the server had
+    /// The session was resumed. Nothing was lost and nothing needs to be requested again. The stanzas that the server had
     /// received follow as ``acknowledged(_:)``.
     case resumed(JID)
     /// The stream broke; the session waits to be resumed.
     case suspended(AccountError)
-    /// The stream is not open and will be tried again after this time, for this reason.
+    /// The stream is not open. The next attempt follows after this time.
     case retrying(after: Duration, reason: any Error)
     /// The server keeps the session no longer; why, if it said so. Requests sent in it were invalidated; messages will be
     /// sent again.
@@ -39,14 +42,14 @@ public enum AccountEvent: Sendable {
     /// The server took responsibility for these stanzas, in the order in which they were sent. Only those that have an id
     /// or a key.
     case acknowledged([AcknowledgedStanza])
-    /// The server does not take a stanza that waited to be sent, because of its size; its handlers were invalidated.
+    /// The server refused a waiting stanza because of its size. Its handlers were invalidated.
     case refused(AcknowledgedStanza, reason: String)
     /// A stanza was counted but could not be understood.
     case ignored(Element, reason: String)
     /// A handler did not run to its end: it is retried later, parked, quarantined or invalidated, with what it was called
     /// with. Its stored name, what it was called with (such as "message m1"), and why.
     case unfinished(handler: String, call: String, reason: String)
-    /// A module failed with what arrived or with its beginning; what it did in that step is undone.
+    /// A module failed with what arrived or with its beginning. What it did in that step is undone.
     case moduleFailed(String, any Error)
     /// Event of a module; see ``Account/events(of:)``.
     case module(any ModuleEvent)

@@ -184,7 +184,7 @@ extension AccountLoop {
         self.stream = nil
         switch closing {
         case .broken(let fault, _):
-            loginMemory.note(fault.error, of: account.configuration)
+            loginMemory.record(fault.error, of: account.configuration)
             complain(fault, on: stream.connection)
             stream.connection.closeDirty()
         case .suspended(let ack):

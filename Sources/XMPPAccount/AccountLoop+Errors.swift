@@ -24,7 +24,7 @@ extension AccountLoop {
     /// | storing arrived stanzas | the account is given up | the stream ends; the server sends the stanzas again | the same |
     /// | storing commands only | the account is given up | the step is tried again after half a second | the same |
     /// | sending | the account is given up | a later step sends the rest | the stream ends |
-    /// | closing | the account is given up | the session row stays "live", so new stanzas count as possibly written until a resumption | the same |
+    /// | closing | the account is given up | `open_number` stays set, so new stanzas count as possibly written until a resumption | the same |
     /// | forgetting | the account is given up | tried again after ten minutes | the same |
     func react(to error: any Error, while work: Work) {
         if let error = AccountError.ownershipLost(in: error) { return feed(.ownershipLost(error)) }

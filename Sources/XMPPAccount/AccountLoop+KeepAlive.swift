@@ -12,7 +12,7 @@ extension AccountLoop {
     }
 
     /// Takes the answers out that change nothing in the store, and so need no step.
-    func takeAnswers(_ events: [StreamParser.Event]) -> [StreamParser.Event] {
+    func removeAnswers(_ events: [StreamParser.Event]) -> [StreamParser.Event] {
         guard let stream, let rules = machine.stream, rules.keepAlive.requestedAt != nil else {
             return events
         }

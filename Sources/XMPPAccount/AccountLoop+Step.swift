@@ -26,7 +26,7 @@ extension AccountLoop {
         var hasOpenRequests = false
         var storedConnectedTime: Duration?
 
-        mutating func note(_ progress: InboundStep.Progress) {
+        mutating func record(_ progress: InboundStep.Progress) {
             if case .end(let fault) = progress { self.fault = fault }
         }
     }
@@ -108,11 +108,11 @@ extension AccountLoop {
             try inbound.findDeferred(now: now, in: step)
             // 1 to 5, for each element.
             for event in uncounted where aftermath.fault == nil {
-                aftermath.note(try inbound.process(event, isCounted: false, in: step))
+                aftermath.record(try inbound.process(event, isCounted: false, in: step))
             }
             let start = account.configuration.time.monotonic()
             for event in events where aftermath.fault == nil {
-                aftermath.note(try inbound.process(event, in: step))
+                aftermath.record(try inbound.process(event, in: step))
                 aftermath.taken += 1
                 if account.configuration.time.monotonic() - start >= Self.longStep { break }
             }

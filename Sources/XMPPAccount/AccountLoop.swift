@@ -79,8 +79,8 @@ final class AccountLoop: DrivenLoop {
     /// Steps for stanzas and commands, then everything that depends on time.
     private func work() {
         ownership?.acquireLockIfFree()
-        let events = takeAnswers(receive())
-        let (commands, hasNewRows) = takeCommands()
+        let events = removeAnswers(receive())
+        let (commands, hasNewRows) = removeCommands()
         if hasNewRows { stream?.hasMore = true }
         machine.configure(acknowledgements: account.acknowledgements, keepAlive: keepAliveInterval)
         step(events, commands)
@@ -125,8 +125,8 @@ final class AccountLoop: DrivenLoop {
     }
 
     /// Returns the commands posted since the last turn; during a takeover only its result.
-    private func takeCommands() -> (commands: [Command], hasNewRows: Bool) {
-        let (commands, hasNewRows) = account.mailbox.takeAll()
+    private func removeCommands() -> (commands: [Command], hasNewRows: Bool) {
+        let (commands, hasNewRows) = account.mailbox.removeAll()
         guard machine.isTakingOver else { return (commands, hasNewRows) }
         postponed += commands
         guard let end = postponed.firstIndex(where: \.isEndOfTakeOver),

@@ -2,14 +2,15 @@ package import Handlers
 package import IQTracker
 public import XMPPCore
 
-/// A question to a server, a service or another client, with the way to read its answer.
+/// A question to a server, a service or another client.
 ///
 /// An operation is a value. `Account` has three ways to send one:
 ///
 /// ```swift
-/// try await account.request(.setContact(juliet, name: "Juliet"))                           // waits here
-/// try await account.send(.setContact(juliet, name: "Juliet"), then: Contacts.saved())      // stores the handler
-/// try account.send(.setContact(juliet, name: "Juliet"), then: Contacts.saved(), in: step)  // commits with the step
+/// let item = RosterItem(juliet, name: "Juliet")
+/// try await account.request(.roster.set(item))                           // waits here
+/// try await account.send(.roster.set(item), then: Contacts.saved())      // stores the handler
+/// try account.send(.roster.set(item), then: Contacts.saved(), in: step)  // commits with the step
 /// ```
 ///
 /// `Context` is what the stored handler is called with, `Value` what awaiting returns. A module adds its operations in an

@@ -3,7 +3,7 @@ import Synchronization
 
 /// The time an account has been connected, in all processes together: what timeouts of requests are counted in.
 ///
-/// It stands still while there is no stream, so a process that was frozen for an hour does not find everything
+/// It does not advance while there is no stream, so a process that was frozen for an hour does not find everything
 /// expired when it thaws.
 final class ConnectedClock: Sendable {
     /// The interval of storing the connected time while something waits for it: a kill loses at most this.
@@ -51,7 +51,7 @@ final class ConnectedClock: Sendable {
         time.onTurn == nil ? TimeSource.sum(planned, Self.frozenAfter) : .milliseconds(Int64.max)
     }
 
-    /// Stands still.
+    /// Does not advance.
     func stop() {
         let value = connectedTime
         state.withLock { if let value { $0 = State(base: value) } }

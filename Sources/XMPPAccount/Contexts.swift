@@ -3,7 +3,7 @@ public import Handlers
 package import IQTracker
 public import XMPPCore
 
-/// A context that belongs to an account; a call that is made later gets the account of the process that makes it.
+/// A context that belongs to an account. A call that is made later gets the account of the process that makes it.
 ///
 /// ```swift
 /// struct OrderPlaced: AccountContext {
@@ -43,7 +43,7 @@ public struct IQReply: Sendable {
 
     /// The account that sent the request.
     public let account: Account
-    /// The answer; for a timeout an error `remote-server-timeout` from the address that was asked.
+    /// The answer. For a timeout an error `remote-server-timeout` from the address that was asked.
     public let iq: IQ
     /// The outcome of the request.
     public let outcome: Outcome
@@ -100,13 +100,19 @@ public struct MessageReceived: Sendable {
     /// The way in which a message arrived.
     public enum Source: Hashable, Sendable, Codable {
         /// A message to this client, or to the account.
-        case live
-        /// As a copy of what another client of the account received (XEP-0280).
+        case direct
+        /// Carbon copy of a message that another client of the account received (XEP-0280).
         case carbonReceived
-        /// As a copy of what another client of the account sent (XEP-0280).
+        /// Carbon copy of a message that another client of the account sent (XEP-0280).
         case carbonSent
         /// Message of an archive (XEP-0313): the archive, the id there, and the time of storing.
         case archive(JID, id: ForeignText, storedAt: Timestamp)
+
+        // The names in stored contexts.
+        private enum CodingKeys: String, CodingKey {
+            case direct = "live"
+            case carbonReceived, carbonSent, archive
+        }
     }
 
     /// The account that received it.
@@ -122,7 +128,7 @@ public struct MessageReceived: Sendable {
     /// While it is being delivered.
     var delivery: Deferral? { inbound.delivery }
 
-    package init(account: Account, message: Message, source: Source = .live) {
+    package init(account: Account, message: Message, source: Source = .direct) {
         self.init(account: account, InboundMessage(message: message, source: source))
     }
 
@@ -135,8 +141,9 @@ public struct MessageReceived: Sendable {
         return message.type != .groupchat && message.from?.bare == account.configuration.jid.bare
     }
 
-    /// Whether it comes out of an archive or the history of a room, so that it may be old and may have been answered, by
-    /// another client or before the store was emptied.
+    /// Whether it comes out of an archive or a room's history.
+    ///
+    /// It may then be old, and answered by another client or before the store was emptied.
     ///
     /// A message that the server kept while no client was connected (XEP-0160) is not history: this is its first delivery.
     public var isHistory: Bool {
@@ -183,7 +190,7 @@ extension MessageReceived: StoredContext, AccountContext {
 
     package func stored() throws -> [UInt8] {
         let stanza = Serializer().bytes(message.element)
-        if source == .live, !inbound.isFromOwnNickname { return stanza }
+        if source == .direct, !inbound.isFromOwnNickname { return stanza }
         return try [UInt8](
             JSONEncoder().encode(
                 Stored(
@@ -192,7 +199,7 @@ extension MessageReceived: StoredContext, AccountContext {
     }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
-        var stored = Stored(source: .live, stanza: String(decoding: bytes, as: UTF8.self))
+        var stored = Stored(source: .direct, stanza: String(decoding: bytes, as: UTF8.self))
         if bytes.first == UInt8(ascii: "{") {
             stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         }
@@ -205,16 +212,16 @@ extension MessageReceived: StoredContext, AccountContext {
 
     /// Fingerprint of the message, cheaper than its XML.
     package var fingerprint: UInt64 {
-        var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+        var digest = StableHash()
         for part in [message.id, message.element["from"], message.body] {
-            for byte in (part ?? "").utf8 { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
-            digest = (digest ^ 0xff) &* 0x100_0000_01b3
+            digest.combine((part ?? "").utf8)
+            digest.combine(0xff)
         }
-        return digest
+        return digest.value
     }
 }
 
-/// The context of a handler that waits for the server to take responsibility for a stanza (XEP-0198).
+/// The context of a handler that waits for an ack (XEP-0198).
 ///
 /// ```swift
 /// @Handler("letters.acknowledged")

@@ -10,7 +10,7 @@ final class EventHub: Sendable {
 
     /// A listener to all or some of the events.
     private struct Listener {
-        let take: @Sendable (AccountEvent) -> Void
+        let receive: @Sendable (AccountEvent) -> Void
         let finish: @Sendable () -> Void
     }
 
@@ -41,7 +41,7 @@ final class EventHub: Sendable {
         }
         let configuration = configuration
         let listener = Listener(
-            take: { [weak queue] event in
+            receive: { [weak queue] event in
                 guard let picked = pick(event), let queue else { return }
                 let dropped = queue.append(picked, weight: event.weight)
                 for event in dropped { configuration.logDropped(event) }
@@ -58,7 +58,7 @@ final class EventHub: Sendable {
     func send(_ event: AccountEvent) {
         configuration.log(event)
         let listeners = state.withLock { Array($0.listeners.values) }
-        for listener in listeners { listener.take(event) }
+        for listener in listeners { listener.receive(event) }
     }
 
     func finish() {

@@ -48,7 +48,7 @@ enum ManagementAction: Sendable {
 
 typealias Completion = @Sendable (Result<Void, any Error>) -> Void
 
-/// Work that someone wants done inside the loop's next step, and whom to tell once that is committed.
+/// Work for the loop's next step, and the waiter for its commit.
 struct StepCommand: Sendable {
     let run: @Sendable (borrowing Step) throws -> Void
     let finish: Completion
@@ -80,7 +80,7 @@ final class Mailbox: Sendable {
     }
 
     /// Returns the commands since the last call, and whether rows were committed that the loop has not read.
-    func takeAll() -> (commands: [Command], hasNewRows: Bool) {
+    func removeAll() -> (commands: [Command], hasNewRows: Bool) {
         state.withLock { state in
             defer {
                 state.commands.removeAll()
@@ -102,7 +102,7 @@ final class Mailbox: Sendable {
     func endTurn() { state.withLock { $0.loop = nil } }
 
     /// Stanzas to send were committed. The loop's own steps look at the outbox by themselves.
-    func noteRows() {
+    func recordRows() {
         let isNews = state.withLock { state in
             let isForeign = state.loop != .current
             // A step notes each of its stanzas. Whoever set the mark raises the signal, and the loop takes the mark after
@@ -113,8 +113,8 @@ final class Mailbox: Sendable {
         if isNews { signal.raise() }
     }
 
-    /// Another process may have committed stanzas to send: it tells so.
-    func noteRowsOfOthers() {
+    /// Another process notified this one of stanzas to send.
+    func recordRowsOfOthers() {
         state.withLock { $0.hasNewRows = true }
         signal.raise()
     }

@@ -18,7 +18,7 @@ extension OwnershipTable {
             (row) throws(HandlerError) in row.integer(0)
         }
         // Once: the number of the file, or another account of the database, may have shown it.
-        if isOlder, try step.copies == known { try step.noteCopy() }
+        if isOlder, try step.copies == known { try step.recordCopy() }
         let copies = try step.copies
         // A live owner's session was begun, or found to be right, in this very database.
         guard copies != known, isOlder || !isLocked() else { return }

@@ -1,4 +1,4 @@
-/// What the stanzas of all kinds have: ``Message``, ``Presence``, ``IQ``, and ``Stanza`` for any of them.
+/// Common parts of ``Message``, ``Presence``, ``IQ``, and ``Stanza`` for any of them.
 ///
 /// ```swift
 /// func isFromService(_ stanza: some AddressedStanza) -> Bool { stanza.from?.local == nil }

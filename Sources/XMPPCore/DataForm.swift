@@ -26,7 +26,7 @@ public struct DataForm: Hashable, Sendable {
     public struct Field: Hashable, Sendable {
         /// The name of the field; nil for fixed text.
         public var name: ForeignText?
-        /// The kind of its value, such as `hidden` or `boolean`; nil where that goes without saying.
+        /// The kind of its value, such as `hidden` or `boolean`. Nil where that goes without saying.
         public var type: ForeignText?
         /// The label that users see.
         public var label: ForeignText?
@@ -108,7 +108,7 @@ public struct DataForm: Hashable, Sendable {
     /// The form's `FORM_TYPE`.
     package var formType: ForeignText? { self["FORM_TYPE"] }
 
-    /// The first value of a field; nil when there is no such field, or it has none.
+    /// The first value of a field. Nil when there is no such field, or it has none.
     ///
     /// Setting replaces the field's values or appends the field; nil removes it.
     ///

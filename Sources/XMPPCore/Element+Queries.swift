@@ -42,7 +42,7 @@ extension Element {
         self.name == name.foreignText && self.namespace == namespace.foreignText
     }
 
-    /// Returns the first child element with this name in this namespace; both must be equal.
+    /// Returns the first child element with this name in this namespace. Both must be equal.
     ///
     /// ```swift
     /// let items = iq.element.child("query", "jabber:iq:roster")?.children("item", "jabber:iq:roster") ?? []
@@ -126,7 +126,7 @@ extension Element {
 
     /// Returns the element as complete XML text, with all namespace declarations that it needs.
     ///
-    /// - Parameter defaultNamespace: The namespace that is already the default where the text will stand.
+    /// - Parameter defaultNamespace: The namespace that is already the default at the text's place.
     /// - Returns: One element; `Element(parsing:defaultNamespace:limits:)` reads it back.
     public func serialized(defaultNamespace: any TextConvertible = "") -> String {
         String(decoding: Serializer(standaloneIn: defaultNamespace).bytes(self), as: UTF8.self)

@@ -63,7 +63,7 @@ extension Element {
     /// ```
     ///
     /// - Parameters:
-    ///   - path: Where the value stands; without an attribute at its end, in the text of the element.
+    ///   - path: Place of the value; without an attribute at its end, in the text of the element.
     ///   - type: What it holds; left out where the context says it.
     /// - Returns: The value.
     /// - Throws: ``ElementValueError`` `missing` when nothing is at the path, `malformed` when something else is.
@@ -76,7 +76,7 @@ extension Element {
     /// Returns the value at the first place of a path, which may be missing.
     ///
     /// - Parameters:
-    ///   - path: Where the value stands; without an attribute at its end, in the text of the element.
+    ///   - path: Place of the value; without an attribute at its end, in the text of the element.
     ///   - type: What it holds; left out where the context says it.
     /// - Returns: The value; nil when nothing is at the path.
     /// - Throws: ``ElementValueError`` `malformed` when something else is there.
@@ -94,7 +94,7 @@ extension Element {
     /// ```
     ///
     /// - Parameters:
-    ///   - path: Where the values stand; without an attribute at its end, in the texts of the elements.
+    ///   - path: Place of the values; without an attribute at its end, in the texts of the elements.
     ///   - type: What they hold; left out where the context says it.
     /// - Returns: The values; none when nothing is at the path.
     /// - Throws: ``ElementValueError`` `malformed` for the first text that is something else.

@@ -130,10 +130,10 @@ extension Element {
     /// Returns the first element at a path.
     ///
     /// ```swift
-    /// let body = result.first(at: "{\(Namespaces.forward)}forwarded/{\(Namespaces.client)}message/body")
+    /// let item = message.element.first(at: "{\(Namespaces.pubsubEvent)}event/items/item")
     /// ```
     ///
-    /// - Parameter path: Where it stands below this element; of a path that ends in an attribute, the element that has it.
+    /// - Parameter path: Its place below this element; of a path that ends in an attribute, the element that has it.
     /// - Returns: The first in document order; nil when there is none.
     public func first(at path: ElementPath) -> Element? {
         var found: Element?
@@ -146,7 +146,7 @@ extension Element {
 
     /// Returns every element at a path.
     ///
-    /// - Parameter path: Where they stand below this element; of a path that ends in an attribute, those that have it.
+    /// - Parameter path: Their place below this element; of a path that ends in an attribute, those that have it.
     /// - Returns: The elements in document order.
     public func all(at path: ElementPath) -> [Element] {
         var found: [Element] = []
@@ -159,7 +159,7 @@ extension Element {
 
     /// Returns the first text at a path.
     ///
-    /// - Parameter path: Where it stands: in the attribute at the path's end, or in the element's text.
+    /// - Parameter path: Its place: in the attribute at the path's end, or in the element's text.
     /// - Returns: The text; nil when there is no such element or attribute.
     public func text(at path: ElementPath) -> ForeignText? {
         first(at: path).map { path.text(in: $0) }
@@ -167,7 +167,7 @@ extension Element {
 
     /// Returns every text at a path.
     ///
-    /// - Parameter path: Where they stand: in the attribute at the path's end, or in the elements' texts.
+    /// - Parameter path: Their place: in the attribute at the path's end, or in the elements' texts.
     /// - Returns: The texts in document order.
     public func texts(at path: ElementPath) -> [ForeignText] {
         all(at: path).map { path.text(in: $0) }

@@ -111,7 +111,7 @@ struct ElementPathParser {
 extension ErrorCode where Failure == ElementPathError {
     /// A step has no name.
     package static var missingName: Self { Self(rawValue: "missingName") }
-    /// A character stands where it means nothing.
+    /// A character at a place where it means nothing.
     package static var misplacedCharacter: Self { Self(rawValue: "misplacedCharacter") }
     /// Something follows an attribute.
     package static var attributeNotLast: Self { Self(rawValue: "attributeNotLast") }

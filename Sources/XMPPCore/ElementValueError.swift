@@ -29,7 +29,7 @@ public struct ElementValueError: CodedError, Hashable {
     package let namespace: ForeignText
     /// The place in the element.
     package let place: Place
-    /// What stands there, cut to `maximumTextLength`; nil when nothing does.
+    /// Text at that place, cut to `maximumTextLength`; nil when there is none.
     package let value: ForeignText?
     /// The expected text: `a whole number from 0 to 255`.
     package let expectation: String

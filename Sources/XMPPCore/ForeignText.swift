@@ -224,7 +224,7 @@ extension Sequence where Element == ForeignText {
 
     /// Returns the texts, joined.
     ///
-    /// - Parameter separator: What stands between two.
+    /// - Parameter separator: The text between two.
     package func joined(separator: String = "") -> String { map(\.string).joined(separator: separator) }
 }
 

@@ -28,7 +28,7 @@ public protocol ForeignValue: Sendable {
 // MARK: - Numbers and truth values
 
 extension ForeignValue where Self: FixedWidthInteger {
-    /// Reads a sign, which may be missing, and decimal digits (XML Schema part 2, section 3.3.13).
+    /// Reads an optional sign and decimal digits (XML Schema part 2, section 3.3.13).
     ///
     /// - Parameter text: What a peer wrote; nil comes of a number that the type does not hold.
     public init?(foreign text: ForeignText) { self.init(text) }

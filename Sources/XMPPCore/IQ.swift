@@ -2,8 +2,7 @@
 ///
 /// ```swift
 /// let request = IQ(type: .get, to: server, id: "a1", payload: Element("ping", namespace: Namespaces.ping))
-/// let answer = request.result()           // an IQ of type result, addressed back
-/// answer?.result()                        // nil: answers are never answered
+/// print(request.element)                  // <iq type='get' …><ping xmlns='urn:xmpp:ping'/></iq>
 /// ```
 ///
 /// Source: RFC 6120 section 8.2.3.
@@ -100,7 +99,7 @@ public struct IQ: ReadStanza, AddressedStanza {
             ], children: children)
     }
 
-    /// The child element of a request or result; the echoed request of an error, if it came along.
+    /// The child element of a request or result. The echoed request of an error, if it came along.
     public var payload: Element? {
         for case .element(let child) in element.children
         where type != .error || !child.has(name: "error", namespace: element.namespace) { return child }

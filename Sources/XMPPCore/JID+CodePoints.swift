@@ -40,7 +40,7 @@ extension JIDPreparation {
 
     /// HasCompat of RFC 8264 section 9.17: whether compatibility normalization (NFKC) changes the code point.
     ///
-    /// The standard library only tells whether NFKC together with case folding does. For the few letters that case
+    /// The standard library only says whether NFKC together with case folding does. For the few letters that case
     /// folding changes by itself although they are lower case, the ones with a compatibility form are listed.
     private static func hasCompatibility(_ scalar: Unicode.Scalar) -> Bool {
         let properties = scalar.properties

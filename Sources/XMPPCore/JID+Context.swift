@@ -59,7 +59,7 @@ extension JIDPreparation {
     }
 
     /// Returns whether the text keeps the Bidi rule, by which it is read in one direction: it cannot be made to look like
-    /// another by what stands around it. A text without letters that run to the left keeps it always.
+    /// another by its neighbors. A text without letters that run to the left keeps it always.
     static func isDirected(_ text: some StringProtocol) -> Bool {
         let directions = text.unicodeScalars.map(direction)
         guard directions.contains(.right) || directions.contains(.arabicDigit) else { return true }

@@ -29,7 +29,7 @@ extension JIDPreparation {
         return decoded.joined(separator: ".")
     }
 
-    /// RFC 5891 section 5.4: what it stands for must be a U-label, written as that U-label is written.
+    /// RFC 5891 section 5.4: its decoded form must be a U-label, written as that U-label is written.
     private static func decode(_ label: Substring, of text: Substring) throws(JIDError) -> String {
         guard let decoded = Punycode.decode(label.dropFirst(Punycode.prefix.count)),
             !decoded.utf8.allSatisfy({ $0 < 0x80 }), decoded.foreignText == decoded.lowercased(),

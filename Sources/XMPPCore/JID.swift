@@ -7,7 +7,7 @@
 /// jid.bare         // juliet@capulet.example
 /// ```
 ///
-/// The text is split at its first `/`, then what stands in front of that at its first `@`. So
+/// The text is split at its first `/`, then the text before it at its first `@`. So
 /// `evil.org/x@victim.com` is the domain `evil.org` with the resource `x@victim.com`. A part that cannot be
 /// prepared is an error; no other JID is ever put in its place.
 ///
@@ -16,11 +16,11 @@
 ///   `" & ' / : < > @` and space. Symbols, other spaces, control, format, private-use and compatibility characters
 ///   are refused.
 /// - domainpart: the same with `。` as `.` and one trailing dot removed; labels of letters, digits, `-` and `_`, at
-///   most 63 octets each as DNS writes them. An A-label (`xn--…`) becomes the U-label that it stands for. Or an IPv6
+///   most 63 octets each as DNS writes them. An A-label (`xn--…`) becomes the U-label that it encodes. Or an IPv6
 ///   address in brackets.
 /// - resourcepart: Unicode spaces to the ASCII space, NFC; control and private-use characters, separators of lines and
 ///   noncharacters are refused.
-/// - In the first two, what may stand only beside certain letters is refused elsewhere (RFC 5892 appendix A), as are
+/// - In the first two, characters that are valid only beside certain letters are refused elsewhere (RFC 5892 appendix A), as are
 ///   letters that run to the left mixed with others (RFC 5893).
 ///
 /// Where this is more lenient than those documents: code points that this version of Unicode does not know pass

@@ -14,7 +14,7 @@ public struct JIDError: DetailedError, CodedError, Hashable {
         case localpart
         /// The server, room service or other host.
         case domainpart
-        /// Behind the first `/`.
+        /// After the first `/`.
         case resourcepart
     }
 

@@ -44,7 +44,7 @@ extension Message {
     /// The id of the message whose arrival this one confirms (XEP-0184 section 5.2).
     package var receivedID: ForeignText? { element.child("received", Namespaces.receipts)?["id"] }
 
-    /// The id that the sender's client gave the message (XEP-0359 section 3.2), or else its `id`.
+    /// The sender's origin id (XEP-0359 section 3.2), or else the `id`.
     public var originID: ForeignText? { element.child("origin-id", Namespaces.sid)?["id"] ?? id }
 
     /// Returns the id under which an archive keeps the message (XEP-0359 section 3.1).

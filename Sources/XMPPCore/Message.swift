@@ -22,7 +22,7 @@ public struct Message: ReadStanza, AddressedStanza {
 
     /// The element as it came or was built.
     public let element: Element
-    /// The type of the message; a missing or unknown type means normal (RFC 6121 section 5.2.2).
+    /// The type of the message. A missing or unknown type means normal (RFC 6121 section 5.2.2).
     public let type: Kind
     let address: StanzaAddress
     var isError: Bool { type == .error }

@@ -88,7 +88,7 @@ public enum Namespaces {
     /// Forwarded stanzas (XEP-0297).
     package static let forward = "urn:xmpp:forward:0"
     /// Message archive (XEP-0313).
-    package static let mam = "urn:xmpp:mam:2"
+    public static let mam = "urn:xmpp:mam:2"
     /// Chat states (XEP-0085).
     package static let chatStates = "http://jabber.org/protocol/chatstates"
     /// Processing hints (XEP-0334).

@@ -7,7 +7,7 @@
 ///
 /// Source: RFC 6121 sections 3 and 4.
 public struct Presence: ReadStanza, AddressedStanza {
-    /// The type of a presence; no type means "available" (RFC 6121 section 4.7.1).
+    /// The type of a presence. No type means "available" (RFC 6121 section 4.7.1).
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// A presence of ours that could not be delivered.
         case error
@@ -78,7 +78,7 @@ public struct Presence: ReadStanza, AddressedStanza {
             children: children)
     }
 
-    /// The priority, -128 to 127; 0 when there is none or it is no such number (RFC 6121 section 4.7.2.3).
+    /// The priority, -128 to 127. 0 when there is none or it is no such number (RFC 6121 section 4.7.2.3).
     public var priority: Int8 {
         element.child("priority", element.namespace).flatMap { Int8($0.text) } ?? 0
     }

@@ -43,7 +43,7 @@ package enum Punycode {
         var index = 0
         var bias = 72
         while !digits.isEmpty {
-            guard let step = takeVariableLength(&digits, bias: bias) else { return nil }
+            guard let step = readVariableLength(&digits, bias: bias) else { return nil }
             let count = scalars.count + 1
             bias = adapted(step, points: count, isFirst: index == 0 && scalar == 0x80)
             scalar += (index + step) / count
@@ -71,7 +71,7 @@ package enum Punycode {
     }
 
     /// Nil when the digits end too early or say more than any label can mean.
-    private static func takeVariableLength(_ digits: inout Substring.UTF8View, bias: Int) -> Int? {
+    private static func readVariableLength(_ digits: inout Substring.UTF8View, bias: Int) -> Int? {
         var number = 0
         var weight = 1
         for step in sequence(first: 36, next: { $0 + 36 }) {

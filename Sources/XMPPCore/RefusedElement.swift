@@ -31,7 +31,7 @@ public struct RefusedElement: Hashable, Sendable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// The answer that RFC 6120 asks for; nil where there must be none.
+    /// The answer that RFC 6120 asks for. Nil where there must be none.
     ///
     /// Only a request is answered, and only when its sender and its `id` can be read: an answer to another address would be
     /// worse than none. The condition is `policy-violation` for what exceeds a limit of this side (section 8.3.3.12), and
@@ -55,7 +55,7 @@ public struct RefusedElement: Hashable, Sendable, CustomStringConvertible {
         var element: Element
         var unreadable: Set<ForeignText> = []
 
-        /// The attributes that say to whom a stanza belongs.
+        /// The attributes that address a stanza.
         static let attributes: [ForeignText] = ["from", "id", "to", "type"]
         /// Bytes of such an attribute. An address has 3071 at most (RFC 7622 section 3.1).
         static let attributeBytes = 4096

@@ -30,7 +30,7 @@ package struct Serializer: Sendable {
 
     /// Makes a serializer for standalone elements.
     ///
-    /// - Parameter defaultNamespace: The default namespace at the place where they will stand, empty for none.
+    /// - Parameter defaultNamespace: The default namespace at their place, empty for none.
     package init(standaloneIn defaultNamespace: any TextConvertible) {
         contentNamespace = defaultNamespace.foreignText
         hasStreamPrefix = false
@@ -150,7 +150,7 @@ package struct Serializer: Sendable {
         }
     }
 
-    /// A name that stands twice would not be well-formed, so the first one counts, as it does for a query. And
+    /// A repeated name would not be well-formed, so the first one counts, as it does for a query. And
     /// `xmlns` is no attribute here: the namespace of an element is `Element.namespace`.
     private func isWritable(_ attribute: Element.Attribute, at index: Int, in all: [Element.Attribute])
         -> Bool

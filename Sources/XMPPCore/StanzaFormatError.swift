@@ -4,7 +4,7 @@
 /// do {
 ///     _ = try Stanza(element)
 /// } catch {
-///     if let reply = error.reply(to: element) { send(reply) }
+///     logger.error("left out an element: \(error)")
 /// }
 /// ```
 public struct StanzaFormatError: DetailedError, CodedError, Hashable {

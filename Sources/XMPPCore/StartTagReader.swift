@@ -19,20 +19,20 @@ struct StartTagReader {
     private var values: [[UInt8]: [UInt8]?] = [:]
 
     /// Takes the next byte of the tag, or in front of it.
-    mutating func take(_ byte: UInt8) {
+    mutating func read(_ byte: UInt8) {
         switch state {
         case .outside: if byte == UInt8(ascii: "<") { state = .name }
-        case .name: takeName(byte)
-        case .space: takeSpace(byte)
-        case .attribute: takeAttribute(byte)
-        case .attributeSpace: takeAttributeSpace(byte)
-        case .equals: takeEquals(byte)
-        case .value: takeValue(byte)
+        case .name: readName(byte)
+        case .space: readSpace(byte)
+        case .attribute: readAttribute(byte)
+        case .attributeSpace: readAttributeSpace(byte)
+        case .equals: readEquals(byte)
+        case .value: readValue(byte)
         case .done: break
         }
     }
 
-    private mutating func takeName(_ byte: UInt8) {
+    private mutating func readName(_ byte: UInt8) {
         switch byte {
         case UInt8(ascii: ">"): state = .done
         // An end tag, or no tag.
@@ -49,7 +49,7 @@ struct StartTagReader {
         }
     }
 
-    private mutating func takeSpace(_ byte: UInt8) {
+    private mutating func readSpace(_ byte: UInt8) {
         switch byte {
         case UInt8(ascii: ">"): state = .done
         case 0...0x20, UInt8(ascii: "/"): break
@@ -57,7 +57,7 @@ struct StartTagReader {
         }
     }
 
-    private mutating func takeAttribute(_ byte: UInt8) {
+    private mutating func readAttribute(_ byte: UInt8) {
         switch byte {
         case UInt8(ascii: ">"): state = .done
         case UInt8(ascii: "="): state = .equals
@@ -67,21 +67,21 @@ struct StartTagReader {
         }
     }
 
-    private mutating func takeAttributeSpace(_ byte: UInt8) {
+    private mutating func readAttributeSpace(_ byte: UInt8) {
         switch byte {
-        case UInt8(ascii: "="), UInt8(ascii: "'"), UInt8(ascii: "\""), 0...0x20: takeAttribute(byte)
+        case UInt8(ascii: "="), UInt8(ascii: "'"), UInt8(ascii: "\""), 0...0x20: readAttribute(byte)
         // The name had no value.
-        default: takeSpace(byte)
+        default: readSpace(byte)
         }
     }
 
-    private mutating func takeEquals(_ byte: UInt8) {
+    private mutating func readEquals(_ byte: UInt8) {
         switch byte {
         case UInt8(ascii: "'"), UInt8(ascii: "\""): startValue(byte)
         case 0...0x20: break
         default:
             if isWanted { values[attribute] = .some(nil) }
-            takeSpace(byte)
+            readSpace(byte)
         }
     }
 
@@ -89,7 +89,7 @@ struct StartTagReader {
         (quote, value, state) = (byte, [], .value)
     }
 
-    private mutating func takeValue(_ byte: UInt8) {
+    private mutating func readValue(_ byte: UInt8) {
         guard byte == quote else {
             if value.count <= RefusedElement.Root.attributeBytes { value.append(byte) }
             return

@@ -31,7 +31,7 @@
 /// broken UTF-8, control characters, comments, processing instructions or entities other than the five of XML (RFC 6120
 /// section 11.1). Of the lists with independent members (items of PubSub and of service discovery, contacts,
 /// blocked addresses) only the member is. Where the end of the element cannot be found, the stream ends: after
-/// `skippedBytes`, with a DTD, with tags that do not match, and with whatever stands between two elements.
+/// `skippedBytes`, with a DTD, with tags that do not match, and with any text between two elements.
 ///
 /// One parser reads one stream: make a new one after STARTTLS and after SASL. It is not `Sendable`; its owner calls
 /// it from one place.
@@ -42,7 +42,9 @@ public final class StreamParser {
         case opened(Element)
         /// A complete first-level element.
         case element(Element)
-        /// A first-level element, or a member of one that follows, which cannot be read and was left out.
+        /// An unreadable first-level element that was left out.
+        ///
+        /// Or the member of a list that follows.
         case refused(RefusedElement)
         /// The end of the stream.
         case closed
@@ -123,11 +125,11 @@ public final class StreamParser {
                 isDead = true
                 var reason = error.error
                 reason.element = unfinished
-                reason.events = takeEvents()
+                reason.events = removeEvents()
                 throw reason
             }
         }
-        return takeEvents()
+        return removeEvents()
     }
 
     /// Parses the next bytes of the stream.
@@ -161,7 +163,7 @@ public final class StreamParser {
             && pending.isEmpty
     }
 
-    private func takeEvents() -> [Event] {
+    private func removeEvents() -> [Event] {
         let events = builder.pointee.events
         builder.pointee.events = []
         return events

@@ -68,7 +68,7 @@ extension StreamScanner {
         }
         if depth == 1 {
             for byte in UnsafeBufferPointer(start: base + index, count: end - index) {
-                skipping?.reader.take(byte)
+                skipping?.reader.read(byte)
             }
         }
         index = end
@@ -92,7 +92,7 @@ extension StreamScanner {
 
     /// - Returns: Whether the element ends with this byte.
     private mutating func skip(_ byte: UInt8, at index: Int) throws(ParserFault) -> Bool {
-        if depth == 1 { skipping?.reader.take(byte) }
+        if depth == 1 { skipping?.reader.read(byte) }
         switch state {
         case .text, .textReference, .declaration: if byte == UInt8(ascii: "<") { startTagAt(at: index) }
         case .open: try skipBehindOpen(byte)

@@ -12,21 +12,21 @@ struct StreamScanner {
     enum State {
         /// Between tags: character data inside a stanza, white space elsewhere.
         case text
-        /// Behind `<`.
+        /// After `<`.
         case open
         /// In a start tag, outside attribute values.
         case startTag
-        /// Behind a `/` in a start tag: only `>` may follow.
+        /// After a `/` in a start tag: only `>` may follow.
         case slash
         /// In an attribute value.
         case quoted
         /// In an end tag.
         case endTag
-        /// Behind `<!`: only `[CDATA[` may follow.
+        /// After `<!`: only `[CDATA[` may follow.
         case bang
         /// In a CDATA section.
         case cdata
-        /// Behind `&` in character data, or in a value.
+        /// After `&` in character data, or in a value.
         case textReference, valueReference
         /// In the XML declaration.
         case declaration
@@ -172,7 +172,7 @@ struct StreamScanner {
             guard index > start else { return }
             // As for a byte that arrives alone.
             try checkLimits(item: start + 1, run: start)
-            try tag.takeName()
+            try tag.readName()
         case .endTag:
             UTF8Check.skip(bytes, &index, while: Self.isPlainInTag)
         case .quoted,
@@ -273,7 +273,7 @@ struct StreamScanner {
 
     private mutating func readStartTagByte(_ byte: UInt8) throws(ParserFault) {
         if isClosed {
-            throw ParserFault.stream(.notWellFormed, "A second root element behind the end of the stream.")
+            throw ParserFault.stream(.notWellFormed, "A second root element after the end of the stream.")
         }
         if byte <= 0x3F, byte != UInt8(ascii: ":") {
             throw ParserFault.noTag
@@ -300,15 +300,15 @@ struct StreamScanner {
         case UInt8(ascii: "\""), UInt8(ascii: "'"):
             attributes += 1
             if attributes > limits.attributes { throw ParserFault.exceeded("attributes", limits.attributes) }
-            try tag.takeValue()
+            try tag.readValue()
             quote = byte
             runStart = index + 1
             state = .quoted
         case UInt8(ascii: "<"):
             throw ParserFault.tagInTag
-        case UInt8(ascii: "="): try tag.takeEquals()
-        case 0x09, 0x0A, 0x0D, 0x20: tag.takeSpace()
-        case UInt8(ascii: "."): try tag.takeName()
+        case UInt8(ascii: "="): try tag.readEquals()
+        case 0x09, 0x0A, 0x0D, 0x20: tag.readSpace()
+        case UInt8(ascii: "."): try tag.readName()
         default: throw ParserFault.startTag
         }
     }
@@ -368,7 +368,7 @@ struct StreamScanner {
         switch state {
         case .text where depth <= 1: throw textOutsideStanza()
         case .open: try readStartTagByte(byte)
-        case .startTag: try tag.takeName()
+        case .startTag: try tag.readName()
         case .slash: throw ParserFault.slashInTag
         case .bang:
             throw ParserFault.doctype

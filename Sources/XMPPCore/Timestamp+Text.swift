@@ -1,7 +1,7 @@
 import Timestamps
 
 extension Timestamp {
-    /// The time that a text says; nil when it is no such text. Digits beyond milliseconds are cut off.
+    /// The time that a text says. Nil when it is no such text. Digits beyond milliseconds are cut off.
     ///
     /// ```swift
     /// Timestamp("2025-11-20T23:00:00+01:00")?.milliseconds   // 1763676000000
@@ -13,12 +13,12 @@ extension Timestamp {
     /// - Parameter text: A date with a time and `Z` or an offset from UTC.
     public init?(_ text: some TextConvertible) {
         var rest = Array(text.foreignText.utf8)[...]
-        guard let year = DateText.number(&rest, 4), DateText.take(&rest, "-"),
+        guard let year = DateText.number(&rest, 4), DateText.accept(&rest, "-"),
             let month = DateText.number(&rest, 2),
-            DateText.take(&rest, "-"), let day = DateText.number(&rest, 2), DateText.take(&rest, "T"),
-            let hour = DateText.number(&rest, 2), DateText.take(&rest, ":"),
+            DateText.accept(&rest, "-"), let day = DateText.number(&rest, 2), DateText.accept(&rest, "T"),
+            let hour = DateText.number(&rest, 2), DateText.accept(&rest, ":"),
             let minute = DateText.number(&rest, 2),
-            DateText.take(&rest, ":"), let second = DateText.number(&rest, 2),
+            DateText.accept(&rest, ":"), let second = DateText.number(&rest, 2),
             (1...12).contains(month), (1...31).contains(day), hour <= 24, minute < 60, second <= 60,
             let thousandths = DateText.fraction(&rest), let offset = DateText.zone(&rest), rest.isEmpty
         else { return nil }
@@ -30,7 +30,7 @@ extension Timestamp {
 
 /// Reads the parts of dates and times (XEP-0082 section 3).
 enum DateText {
-    static func take(_ rest: inout ArraySlice<UInt8>, _ character: Unicode.Scalar) -> Bool {
+    static func accept(_ rest: inout ArraySlice<UInt8>, _ character: Unicode.Scalar) -> Bool {
         guard rest.first == UInt8(ascii: character) else { return false }
         rest.removeFirst()
         return true
@@ -45,7 +45,7 @@ enum DateText {
 
     /// What follows the seconds, in milliseconds; 0 when nothing does.
     static func fraction(_ rest: inout ArraySlice<UInt8>) -> Int64? {
-        guard take(&rest, ".") else { return 0 }
+        guard accept(&rest, ".") else { return 0 }
         let digits = rest.prefix { (0x30...0x39).contains($0) }
         guard !digits.isEmpty else { return nil }
         rest = rest.dropFirst(digits.count)
@@ -55,11 +55,11 @@ enum DateText {
 
     /// Minutes east of UTC.
     static func zone(_ rest: inout ArraySlice<UInt8>) -> Int64? {
-        if take(&rest, "Z") { return 0 }
+        if accept(&rest, "Z") { return 0 }
         let isEast = rest.first == UInt8(ascii: "+")
         guard isEast || rest.first == UInt8(ascii: "-") else { return nil }
         rest.removeFirst()
-        guard let hours = number(&rest, 2), take(&rest, ":"), let minutes = number(&rest, 2) else {
+        guard let hours = number(&rest, 2), accept(&rest, ":"), let minutes = number(&rest, 2) else {
             return nil
         }
         return (hours * 60 + minutes) * (isEast ? 1 : -1)

@@ -18,7 +18,7 @@ extension ForeignText {
 /// print(VisibleText("\(message.from!): \(message.body!)"))     // romeo@example.net: a\u{1B}[2J
 /// ```
 ///
-/// What stands in the literal is kept as it is written: line feeds and colors are the program's own. What is interpolated
+/// The literal is kept as it is written: line feeds and colors are the program's own. What is interpolated
 /// is foreign, and these of its characters are written as `\u{9B}`, the form of Swift's own literals:
 ///
 /// - C0 and C1 controls and DEL, so also a tab, a line feed and an escape
@@ -27,10 +27,10 @@ extension ForeignText {
 ///   spaces without width, soft hyphens, tags; and the three characters of interlinear annotation
 ///
 /// The joiners U+200C and U+200D and the variation selectors U+FE00 to U+FE0F stay: words and emoji are written with them. A
-/// backslash stays too, so text that already reads `\u{9B}` is not told from an escaped character. The work is linear in
+/// backslash stays too, so text that already reads `\u{9B}` looks like an escaped character. The work is linear in
 /// the text's size, and text that was escaped comes out unchanged.
 ///
-/// A plain `String` cannot stand where this type is asked for, so the compiler finds output that was not escaped.
+/// A plain `String` does not compile where this type is required, so the compiler finds output that was not escaped.
 package struct VisibleText: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringInterpolation {
     /// The text as it may be printed.
     package let description: String

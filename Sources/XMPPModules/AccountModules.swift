@@ -27,7 +27,7 @@ package enum AccountModules {
 }
 
 extension Account {
-    /// The tables of an account and of this library's modules; pass them to ``/Handlers/HandlerStore`` together with the
+    /// The tables of an account and of this library's modules. Pass them to ``/Handlers/HandlerStore`` together with the
     /// application's own.
     ///
     /// ```swift

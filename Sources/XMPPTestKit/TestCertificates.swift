@@ -1,5 +1,5 @@
 import COpenSSL
-import Glibc
+import Platform
 
 /// A certificate authority for tests, with server certificates good and bad, made at run time.
 ///
@@ -105,7 +105,7 @@ public struct TestCertificates: Sendable {
     /// Makes a certificate for a client, good for logging in with SASL EXTERNAL (XEP-0178).
     ///
     /// - Parameters:
-    ///   - address: The account's bare address, which stands in the certificate as id-on-xmppAddr.
+    ///   - address: The account's bare address, which the certificate has as id-on-xmppAddr.
     ///   - name: How the files are named, without extension.
     /// - Returns: Where the certificate and its key are.
     /// - Throws: ``ScriptedServerError`` when a file cannot be written.
@@ -175,7 +175,7 @@ private final class Key {
 
     func write(to path: String) throws {
         let result = try withFile(path, mode: "w") { file in
-            chmod(path, 0o600)
+            try? FileSystem.setPermissions(0o600, of: path)
             return PEM_write_bio_PKCS8PrivateKey(file, pointer, nil, nil, 0, nil, nil)
         }
         guard result == 1 else { throw ScriptedServerError(.certificate, "\(path) cannot be written.") }
@@ -244,7 +244,7 @@ private func withFile<Result>(_ path: String, mode: String, _ body: (OpaquePoint
 {
     guard let file = BIO_new_file(path, mode) else {
         throw ScriptedServerError(
-            .certificate, "\(path) cannot be opened: \(String(cString: strerror(errno))).")
+            .certificate, "\(path) cannot be opened: \(Errno.current).")
     }
     defer { BIO_free(file) }
     return body(file)

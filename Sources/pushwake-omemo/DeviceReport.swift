@@ -1,5 +1,5 @@
-import FoundationEssentials
 import Omemo
+import Simulation
 import XMPPCore
 
 /// Devices for a person or for a program.
@@ -60,9 +60,7 @@ struct DeviceReport {
             versions: device.versions.map(\.namespace), fingerprint: key?.fingerprint,
             trust: device.trust.map { "\($0)" }, isOwn: isThisOne(device),
             lastListed: device.lastListed?.milliseconds)
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return VisibleText(json: String(decoding: try encoder.encode(line), as: UTF8.self))
+        return VisibleText(json: try OneLineJSON.text(line))
     }
 }
 

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Handlers
 import Omemo
+import PushwakeCommands
 import XMPPCore
 
 /// Lists devices with their fingerprints, and sets the trust in them, beside a running program or without one.
@@ -88,12 +89,15 @@ struct OmemoCommand {
     }
 
     func run() throws {
-        if case .help = action { return Output.say(Self.help) }
+        if case .help = action {
+            Terminal.say(Self.help)
+            return
+        }
         guard FileManager.default.fileExists(atPath: file) else {
             throw CommandFailure("there is no file \(file); name the store of the program to look at")
         }
         let store = try HandlerStore(path: file, registry: HandlerRegistry())
-        for line in try lines(store) { Output.say(line) }
+        for line in try lines(store) { Terminal.say(line) }
     }
 
     private func lines(_ store: HandlerStore) throws -> [VisibleText] {

@@ -3,7 +3,9 @@
 // A program of its own: it links libomemo-c, which is under the GPL, and pushwake does not.
 
 import Glibc
+import PushwakeCommands
 import WorldCommands
+import XMPPCore
 
 @main
 struct PushwakeOmemo {
@@ -15,23 +17,13 @@ struct PushwakeOmemo {
         do {
             try OmemoCommand(words).run()
         } catch let error as UsageError {
-            Output.complain("\(error)\n\n\(OmemoCommand.help)")
+            complain("\(error)\n\n\(OmemoCommand.help)")
             exit(64)
         } catch {
-            Output.complain("\(error)")
+            complain("\(error)")
             exit(1)
         }
     }
-}
 
-/// A command line that cannot be understood.
-struct UsageError: Error, CustomStringConvertible {
-    let description: String
-    init(_ description: String) { self.description = description }
-}
-
-/// A failure with a sentence for the person at the terminal.
-struct CommandFailure: Error, CustomStringConvertible {
-    let description: String
-    init(_ description: String) { self.description = description }
+    private static func complain(_ text: VisibleText) { Terminal.writeError("pushwake omemo: \(text)\n") }
 }

@@ -27,7 +27,7 @@ private struct Chime: Handler {
     var name: String
 
     func run(_ call: borrowing Call<TimerFired>) throws {
-        try call.step.note("\(name) \(call.due.milliseconds) \(call.step.now.milliseconds) \(call.missed)")
+        try call.step.note("\(name) \(call.dueAt.milliseconds) \(call.step.now.milliseconds) \(call.missed)")
     }
 }
 

@@ -22,7 +22,9 @@ private struct Stubborn: AsyncHandler {
                 let runner = try HandlerRunner(store)
                 defer { runner.close() }
                 let id = try store.bind(Stubborn().durable)
-                try store.step { try $0.end(id, .result, with: TimerFired(due: Timestamp(milliseconds: 0))) }
+                try store.step {
+                    try $0.end(id, .result, with: TimerFired(dueAt: Timestamp(milliseconds: 0)))
+                }
                 #expect(try await runner.drain(for: .seconds(100)))
                 let left = try store.step { try $0.handlers() }
                 #expect(left == [], "\(left)")

@@ -73,7 +73,7 @@ import Testing
                 case .quarantined(let reason) = try store.step({
                     try $0.end(
                         HandlerID<TimerFired>(rawValue: id.rawValue), .result,
-                        with: TimerFired(due: Timestamp(milliseconds: 7)))
+                        with: TimerFired(dueAt: Timestamp(milliseconds: 7)))
                 })
             else {
                 Issue.record("called with the wrong context")

@@ -153,7 +153,7 @@ struct BoardModule: AccountModule {
         guard let digest = message.element.child("digest", Self.namespace) else { return .untouched }
         guard message.from == board else { return .refused("a digest of another sender than the board") }
         guard let inner = digest.child("message", Namespaces.client) else { return .taken }
-        return .message(try Message(element: inner), .live)
+        return .message(try Message(element: inner), .direct)
     }
 
     func receive(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {

@@ -189,7 +189,8 @@ struct ClientTests {
             path: home.folder.path + "/other.db", registry: HandlerRegistry(), schemas: Account.schemas)
         let other = try Account(home.configuration(of: "alice"), store: store)
         try await other.connect()
-        try await other.request(.setContact(JID("bob@localhost"), name: "Bob", groups: ["Verona"]))
+        try await other.request(
+            .roster.set(RosterItem(JID("bob@localhost"), name: "Bob", groups: ["Verona"])))
         await other.close()
         #expect(try home.run("roster", as: "alice", ["add", "bob@localhost"]).status == 0)
         let kept = try home.run("roster", as: "alice", ["--json"]).output

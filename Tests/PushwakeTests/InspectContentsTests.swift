@@ -41,7 +41,8 @@ struct InspectContentsTests {
             _ = try step.schedule(Answered().durable, after: .seconds(60), every: .seconds(60))
             _ = try step.bind(Answered().durable, timeout: .seconds(30))
             try step.end(
-                try step.bind(Answered().durable), .error, with: TimerFired(due: Timestamp(milliseconds: 1)))
+                try step.bind(Answered().durable), .error, with: TimerFired(dueAt: Timestamp(milliseconds: 1))
+            )
             try step.execute("INSERT INTO account(id, jid) VALUES (1, 'alice@localhost')")
             try step.execute("INSERT INTO ownership VALUES (1, 7, 'main')")
             try step.execute(
@@ -102,7 +103,7 @@ struct InspectContentsTests {
         try store.step { step in
             let id = try step.bindStanding(Failing().durable)
             for number in Int64(0)..<1003 {
-                _ = try step.call(id, with: TimerFired(due: Timestamp(milliseconds: number)))
+                _ = try step.call(id, with: TimerFired(dueAt: Timestamp(milliseconds: number)))
             }
             _ = try step.execute("UPDATE dropped_call SET last_at = ?", step.now - .seconds(65))
         }

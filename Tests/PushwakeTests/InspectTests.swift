@@ -36,7 +36,7 @@ struct InspectTests {
         let id = try store.step { try $0.bind(Failing(token: Secret("hush")).durable) }
         guard
             case .quarantined = try store.step({
-                try $0.end(id, .result, with: TimerFired(due: Timestamp(milliseconds: 7)))
+                try $0.end(id, .result, with: TimerFired(dueAt: Timestamp(milliseconds: 7)))
             })
         else {
             throw Broken()

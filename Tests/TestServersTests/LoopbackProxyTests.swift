@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import TestThreads
 import Testing
 
@@ -7,12 +7,9 @@ import XMPPTestKit
 
 @Suite(.ownThread) struct LoopbackProxyTests {
     /// Accepts a connection that is on its way.
-    private func accept(_ listener: borrowing FileDescriptor) throws -> FileDescriptor {
-        var entry = pollfd(fd: listener.number, events: Int16(POLLIN), revents: 0)
-        try #require(poll(&entry, 1, 30_000) == 1)
-        let number = Glibc.accept(listener.number, nil, nil)
-        try #require(number >= 0)
-        return FileDescriptor(number)
+    private func accept(_ listener: StreamSocket) throws -> StreamSocket {
+        try #require(listener.waitReadable(milliseconds: 30_000))
+        return try #require(try StreamSocket.accept(from: listener.descriptor))
     }
 
     @Test("W6 of the connections that clients have left the server's ends are awaited, and of no others")
@@ -21,7 +18,7 @@ import XMPPTestKit
         let listener = try LoopbackSocket.listen(on: port)
         let proxy = try LoopbackProxy(to: port.number)
         defer { proxy.close() }
-        func connect() throws -> FileDescriptor {
+        func connect() throws -> StreamSocket {
             guard let client = LoopbackSocket.connect(to: proxy.port) else { throw Refused() }
             return client
         }
@@ -35,18 +32,20 @@ import XMPPTestKit
             let nearLeaving = try accept(listener)
             #expect(areClosed(within: .seconds(30)))
             let bytes = [UInt8](repeating: 1, count: 10_000)
-            #expect(send(leaving.number, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count)
+            #expect(try bytes.withUnsafeBytes { try leaving.send($0) } == bytes.count)
             _ = consume leaving
             // The end comes with the last of it, or right behind.
             let end = ContinuousClock.now + .seconds(30)
-            while proxy.records.last?.sent != bytes.count, ContinuousClock.now < end { usleep(1000) }
-            usleep(20_000)
+            while proxy.records.last?.sent != bytes.count, ContinuousClock.now < end {
+                SystemThread.sleep(microseconds: 1000)
+            }
+            SystemThread.sleep(microseconds: 20_000)
             #expect(!areClosed(within: .milliseconds(100)))
             _ = consume nearLeaving
         }
         #expect(areClosed(within: .seconds(30)))
         withExtendedLifetime(proxy) {}
-        _ = (staying.number, nearStaying.number)
+        _ = (staying.descriptor, nearStaying.descriptor)
     }
 
     private struct Refused: Error {}

@@ -275,7 +275,7 @@ import XMPPTestKit
         try await withRig { rig in
             let store = try rig.store()
             var broken: [AccountConfiguration] = []
-            broken.append(rig.configuration { $0.requestTimeout = .zero })
+            broken.append(rig.configuration { $0.connectedRequestTimeout = .zero })
             broken.append(rig.configuration { $0.connectTimeout = .milliseconds(-1) })
             broken.append(rig.configuration { $0.maximumOutbox = 0 })
             broken.append(rig.configuration { $0.jid = try! JID("localhost") })  // A constant.

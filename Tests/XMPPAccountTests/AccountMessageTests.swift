@@ -26,6 +26,16 @@ import XMPPTestKit
         }
     }
 
+    @Test("H13 the way in which a message arrived is stored under the name that earlier versions gave it")
+    func storedSource() throws {
+        let names = ["live", "carbonReceived", "carbonSent"]
+        let stored = try names.map { name in
+            try JSONDecoder().decode(MessageReceived.Source.self, from: Data("{\"\(name)\":{}}".utf8))
+        }
+        #expect(stored == [.direct, .carbonReceived, .carbonSent])
+        #expect(String(decoding: try JSONEncoder().encode(stored[0]), as: UTF8.self) == #"{"live":{}}"#)
+    }
+
     @Test("S9 a copy that offline storage delivers after a lost session is recognized")
     func offlineDuplicate() async throws {
         try await withRig { rig in

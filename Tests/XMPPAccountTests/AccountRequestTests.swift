@@ -36,7 +36,7 @@ import XMPPTestKit
     func timesOut() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let account = try await rig.connected { $0.requestTimeout = .seconds(60) }
+            let account = try await rig.connected { $0.connectedRequestTimeout = .seconds(60) }
             try await account.ask(rig.question("q1", want: "silence"))
             try await account.ask(rig.question("q2", want: "silence"), timeout: .seconds(5))
             try await rig.saw { $0.event == .received && $0.id == "q2" }
@@ -68,7 +68,7 @@ import XMPPTestKit
     func connectedTime() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let account = try await rig.connected { $0.requestTimeout = .seconds(60) }
+            let account = try await rig.connected { $0.connectedRequestTimeout = .seconds(60) }
             try await account.ask(rig.question("q1", want: "silence"))
             try await account.caughtUp()
             clock.advance(by: .seconds(59))

@@ -119,7 +119,7 @@ struct ServerDomainHarness {
     // MARK: Output
 
     mutating func drain() {
-        for action in domain.takeActions() {
+        for action in domain.removeActions() {
             switch action {
             case .send(let connection, let element):
                 sent[connection, default: []].append(element)
@@ -130,7 +130,7 @@ struct ServerDomainHarness {
             case .header, .startTLS, .restart: break
             }
         }
-        log += domain.takeLog().rows.map(\.event)
+        log += domain.removeLog().rows.map(\.event)
     }
 
     /// What a connection was sent since the last call.

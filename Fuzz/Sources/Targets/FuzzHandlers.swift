@@ -15,7 +15,7 @@ enum FuzzHandlers {
     struct Heard: Handler {
         static let id = "fuzz.heard"
         func run(_ call: borrowing Call<MessageReceived>) throws {
-            guard call.source == .live, let from = call.message.from, let body = call.message.body else {
+            guard call.source == .direct, let from = call.message.from, let body = call.message.body else {
                 return
             }
             try call.account.send(Message(to: from, body: "\(body)"), in: call.step)

@@ -2,7 +2,7 @@
 final class PlainOutput {
     /// The object or other value that is being written; those around it wait on the stack.
     private struct Frame {
-        /// Tells the containers of this value from those of all others.
+        /// Distinguishes the containers of this value from all others.
         var number = 0
         var depth = 0
         var start = 0

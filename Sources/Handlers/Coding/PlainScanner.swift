@@ -27,7 +27,7 @@ struct PlainScanner {
     /// The current byte; 0, which JSON never contains, at the end.
     private var byte: UInt8 { position < bytes.count ? bytes[position] : 0 }
 
-    private mutating func take(_ expected: UInt8) -> Bool {
+    private mutating func accept(_ expected: UInt8) -> Bool {
         guard byte == expected else { return false }
         position += 1
         return true
@@ -47,14 +47,14 @@ struct PlainScanner {
 
     private mutating func word(_ word: StaticString) -> Bool {
         for index in 0..<word.utf8CodeUnitCount {
-            guard take(word.utf8Start[index]) else { return false }
+            guard accept(word.utf8Start[index]) else { return false }
         }
         return true
     }
 
     private mutating func object(depth: Int) -> Bool {
         position += 1
-        if take(UInt8(ascii: "}")) { return true }
+        if accept(UInt8(ascii: "}")) { return true }
         var previous: Range<Int>?
         repeat {
             let start = position + 1
@@ -62,30 +62,30 @@ struct PlainScanner {
             let name = start..<position - 1
             // Each is greater than the one before it, so none comes twice. An escaped one is sorted by what it means.
             if let previous, bytes.part(previous).order(to: bytes.part(name)) >= 0 { return false }
-            guard bytes.unescaped(from: start) == name.count, take(UInt8(ascii: ":")) else { return false }
+            guard bytes.unescaped(from: start) == name.count, accept(UInt8(ascii: ":")) else { return false }
             previous = name
             let valueStart = position
             guard value(depth: depth) else { return false }
             if depth == 1 { members.append(PlainMember(name: name, value: valueStart..<position)) }
-        } while take(UInt8(ascii: ","))
-        return take(UInt8(ascii: "}"))
+        } while accept(UInt8(ascii: ","))
+        return accept(UInt8(ascii: "}"))
     }
 
     private mutating func array(depth: Int) -> Bool {
         position += 1
-        if take(UInt8(ascii: "]")) { return true }
+        if accept(UInt8(ascii: "]")) { return true }
         repeat {
             guard depth <= PlainJSON.maximumDepth, value(depth: depth) else { return false }
-        } while take(UInt8(ascii: ","))
-        return take(UInt8(ascii: "]"))
+        } while accept(UInt8(ascii: ","))
+        return accept(UInt8(ascii: "]"))
     }
 
     private mutating func string() -> Bool {
-        guard take(UInt8(ascii: "\"")) else { return false }
+        guard accept(UInt8(ascii: "\"")) else { return false }
         while true {
             position += bytes.unescaped(from: position)
-            if take(UInt8(ascii: "\"")) { return true }
-            guard take(UInt8(ascii: "\\")), PlainJSON.escapes.contains(where: { $0.letter == byte }) else {
+            if accept(UInt8(ascii: "\"")) { return true }
+            guard accept(UInt8(ascii: "\\")), PlainJSON.escapes.contains(where: { $0.letter == byte }) else {
                 return false
             }
             position += 1

@@ -54,7 +54,7 @@ package enum PrivateFile {
     /// Refuses a name beside the database that SQLite, or a socket, would take over; one that is free is good.
     ///
     /// - Parameters:
-    ///   - kind: What must stand there.
+    ///   - kind: Required kind of the file.
     ///   - database: The database file, whose owner may own it too.
     package static func checkName(
         _ path: String, kind: FileStatus.Kind = .regular, beside database: String

@@ -11,7 +11,7 @@ struct SlotFileHeader: Equatable {
 
     /// Returns the header of a file that this process can use.
     ///
-    /// The file is never synced. After a loss of power it may tell of an older time, so what another boot has written
+    /// The file is never synced. After a loss of power it may show an older state, so what another boot has written
     /// counts for nothing: its processes are all dead, and any of them may have left leases.
     static func current() -> SlotFileHeader {
         SlotFileHeader(words: [mark, version] + boot())

@@ -4,7 +4,7 @@ import Synchronization
 package struct RunningCall: Hashable, Sendable {
     /// The handler's row; never 0, which means "nothing".
     package let handler: Int64
-    /// Tells one call of the handler from another.
+    /// Distinguishes one call of the handler from another.
     package let digest: UInt64
 
     package init(handler: Int64, digest: UInt64) {

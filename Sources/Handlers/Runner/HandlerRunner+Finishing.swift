@@ -1,5 +1,5 @@
 extension HandlerRunner {
-    /// Ends like ``close()``, after the async handlers that run at this moment have ended by themselves.
+    /// Ends like ``close()`` once the running async handlers have ended.
     ///
     /// From now on nothing more is called or leased: what is due is left to the next process.
     ///

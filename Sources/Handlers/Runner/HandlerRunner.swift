@@ -63,7 +63,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// One pass at a time.
     let passing = Mutex(Passing())
     let signal: WakeSignal
-    /// Tells of passes that are over.
+    /// Reports finished passes.
     let passes = News()
     private let leaseLimit: Int
     let keepEndings: Duration
@@ -157,7 +157,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
 
     // MARK: Running
 
-    /// Runs on a thread of its own until ``close()``; does nothing when it does so already.
+    /// Runs on a thread of its own until ``close()``. Does nothing when it does so already.
     ///
     /// - Throws: ``HandlerError`` when the store fails, the process has no thread left, or the runner was closed.
     public func start() throws {
@@ -171,9 +171,9 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         }
     }
 
-    /// Calls everything that is due now; async handlers are started, not waited for.
+    /// Calls everything that is due now by wall clock or connected time. Starts async handlers without waiting for them.
     ///
-    /// - Returns: How long it may rest until something is due; nil when nothing is.
+    /// - Returns: The time until something is due by either of them; nil when nothing is.
     /// - Throws: ``HandlerError`` when the store fails.
     @discardableResult
     public func runDue() throws -> Duration? {
@@ -183,7 +183,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         return rest
     }
 
-    /// Works until nothing is due and no async handler runs any more, or until the time is over.
+    /// Works until nothing is due and no async handler runs. It ends earlier when the time is over.
     ///
     /// What a short-lived worker does. Timers whose time has not come are left to the next process. The runner goes on
     /// afterwards, until ``close()``.

@@ -18,8 +18,9 @@ extension HandlerRegistry {
         return signatures.sorted { $0.id < $1.id }
     }
 
-    /// Demands that the handlers are those of a lock file, so that one which changed without a version fails a test
-    /// before it fails to read the rows of a user.
+    /// Throws unless the handlers are those of a lock file.
+    ///
+    /// A handler that changed without a new version then fails a test before it fails to read a user's rows.
     ///
     /// ```swift
     /// @Test func storedHandlersAreUnchanged() throws {

@@ -181,14 +181,14 @@ final class Connection {
     private func withStatement<R>(
         _ sql: String, _ values: [any SQLConvertible], _ body: (Statement) throws(HandlerError) -> R
     ) throws(HandlerError) -> R {
-        let statement = try guarding { () throws(HandlerError) in try takeStatement(sql) }
+        let statement = try guarding { () throws(HandlerError) in try claimStatement(sql) }
         defer { statement.reset() }
         do { try statement.bind(values) } catch { throw remembered(error) }
         return try body(statement)
     }
 
     /// The prepared statement of `sql`, marked as in use until it is reset.
-    private func takeStatement(_ sql: String) throws(HandlerError) -> Statement {
+    private func claimStatement(_ sql: String) throws(HandlerError) -> Statement {
         let cached = statements.statement(sql)
         if let cached, !cached.isInUse {
             cached.isInUse = true

@@ -25,7 +25,7 @@ extension HandlerStore {
         guard !isInStep else {
             throw HandlerError(
                 .nestedStep,
-                "a read was begun inside a step; read through the step, which sees what it has written")
+                "a read was started inside a step; read through the step, which sees what it has written")
         }
         return try readers.read(time, body)
     }

@@ -1,7 +1,7 @@
 import Platform
 import Synchronization
 
-/// The SQLite database that holds bound handlers, whatever they wait for, and the application's own tables.
+/// The SQLite database with bound handlers and the application's own tables.
 ///
 /// One store is one file; several processes may open the same file. Every change is a ``step(_:)``; what only looks is a
 /// ``read(_:)``.
@@ -79,15 +79,15 @@ public final class HandlerStore: Sendable {
     /// not know them are requeued.
     ///
     /// - Parameters:
-    ///   - path: The database file; created with mode 0600 when it does not exist. Its folder must exist. Beside it
-    ///     stand SQLite's own files and `<path>-processes`, by which processes know of each other's death.
+    ///   - path: The database file; created with mode 0600 when it does not exist. Its folder must exist. It also
+    ///     holds SQLite's own files and `<path>-processes`, by which processes notice each other's death.
     ///   - registry: The handlers that this program knows.
     ///   - schemas: The tables of modules and of the application, migrated when needed.
     ///   - role: What part this process has.
     ///   - synchronous: When a commit counts as done.
     ///   - busyTimeout: How long to wait for another process's transaction, in milliseconds, 0 or more.
     ///   - time: The clocks; tests pass their own.
-    ///   - log: Where the store and its handlers tell what they decide; nil for nowhere.
+    ///   - log: Log of the store and its handlers; nil for none.
     /// - Throws: ``HandlerError`` with the codes `databaseUnavailable`, `databaseReadOnly`, `databaseCorrupt`,
     ///   `databaseForeign`, `databaseNewer` (nothing is changed), `databaseLocked` or `storageFailed`;
     ///   `duplicateSchema` when two schemas are of one module; `sql` when a migration fails, which changes nothing.

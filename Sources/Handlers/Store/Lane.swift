@@ -1,4 +1,4 @@
-/// The processes that may call a due row: rows that this process cannot take now must not stand before those it can.
+/// The processes that may call a due row: rows that this process cannot take now must not block those it can.
 enum Lane: Int64, CaseIterable {
     /// Any process, in its step.
     case inStep = 0

@@ -217,7 +217,7 @@ extension Connection {
         }
     }
 
-    /// Looks before anything is locked: most slots leave nothing behind.
+    /// Looks before anything is locked: most slots leave nothing.
     private func isHeld(slot: Int) throws(HandlerError) -> Bool {
         try firstOnce(
             """

@@ -38,7 +38,7 @@ public protocol ReadableStore: ~Copyable {
     var now: Timestamp { get }
 }
 
-/// The parameter type of a reading function, a ``Step`` or a ``Snapshot``; see ``ReadableStore``.
+/// The parameter type of a reading function, a ``Step`` or a ``Snapshot``. See ``ReadableStore``.
 public typealias Readable = ReadableStore & ~Copyable
 
 // MARK: Handlers
@@ -56,10 +56,10 @@ extension ReadableStore where Self: ~Copyable {
         }
     }
 
-    /// Returns the status of a handler; nil if it has ended or never existed.
+    /// Returns the status of a handler. Nil if it has ended or never existed.
     ///
     /// - Parameter id: The handler's row.
-    /// - Returns: How it stands, with secrets masked.
+    /// - Returns: The status, with secrets masked.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func status<Context>(of id: HandlerID<Context>) throws(HandlerError) -> HandlerStatus? {
         try first(HandlerStatus.select("id = ?"), id, read: HandlerStatus.read)

@@ -67,7 +67,7 @@ final class ReaderPool: @unchecked Sendable {
         guard case .free(let connection) = place else {
             throw HandlerError(
                 .nestedStep,
-                "a read was begun inside a read; pass the outer snapshot on and read through that one")
+                "a read was started inside a read; pass the outer snapshot on and read through that one")
         }
         return connection
     }

@@ -9,7 +9,7 @@ public enum SQLValue: Hashable, Sendable {
     case null
     /// An integer of up to 64 bits with a sign.
     case integer(Int64)
-    /// A floating-point number; SQLite stores one that is not a number as NULL.
+    /// A floating-point number. SQLite stores one that is not a number as NULL.
     case real(Double)
     /// A text, as UTF-8.
     case text(String)

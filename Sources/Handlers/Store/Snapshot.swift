@@ -1,4 +1,4 @@
-/// The store as it was committed last when the read began, lent to the closure that reads it.
+/// The last committed state of the store, lent to a closure.
 ///
 /// It cannot be copied or kept, and nothing can be written through it. ``HandlerStore/read(_:)`` and
 /// ``StoreReader/read(_:)`` lend one.

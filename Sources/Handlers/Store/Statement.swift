@@ -44,7 +44,7 @@ final class Statement {
 
     deinit { sqlite3_finalize(pointer) }
 
-    /// Returns whether more than spaces, semicolons and comments stands in `text`.
+    /// Returns whether `text` has more than spaces, semicolons and comments.
     private static func holdsStatement(
         _ text: Slice<UnsafeBufferPointer<CChar>>, in database: OpaquePointer
     ) -> Bool {

@@ -1,6 +1,6 @@
 /// Repair of quarantined and parked handlers.
 extension Step {
-    /// Gives a handler that is parked or in quarantine another chance, with what arrived for it.
+    /// Requeues a parked or quarantined handler with the call that it waits for.
     ///
     /// A ``HandlerRunner`` calls it at once. One whose call could not be kept waits to be called again.
     ///

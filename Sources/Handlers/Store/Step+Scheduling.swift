@@ -66,7 +66,7 @@ extension Step {
     /// The connected time of a scope: what timeouts count.
     ///
     /// - Parameter scope: The scope; nil for the program as a whole.
-    /// - Returns: The time for which the scope was connected so far; it stands still while the scope is connected in no process.
+    /// - Returns: The time for which the scope was connected so far; it does not advance while the scope is connected in no process.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func connectedTime(of scope: HandlerScope? = nil) throws(HandlerError) -> Duration {
         try transaction.connectedTime(of: scope)

@@ -90,7 +90,7 @@ public struct Step: Readable {
     /// Runs `body` so that its writes are undone when it throws, while the rest of the step goes on.
     ///
     /// - Throws: What `body` throws. When the store itself failed, the step cannot commit any more and must be given
-    ///   up; ``HandlerError/isStorageFailure`` tells.
+    ///   up; ``HandlerError/isStorageFailure`` says so.
     package func undoingOnError(_ body: () throws -> Void) throws { try transaction.undoingCommand(body) }
 
     // MARK: Handlers
@@ -238,9 +238,10 @@ public struct Step: Readable {
         try transaction.run(handler, context: context, overrides: overrides)
     }
 
-    /// Invalidates a handler that was bound as an argument of the handler that runs now, where the outer one knows that
-    /// it will never be called: the handler bound with ``Durable/orElse(_:)`` runs instead, and the handlers that it holds
-    /// are invalidated with it.
+    /// Invalidates a handler that is an argument of the running handler.
+    ///
+    /// For an outer handler that knows that the inner one will never be called. The handler bound with ``Durable/orElse(_:)``
+    /// runs instead, and the handlers that it holds are invalidated with it.
     ///
     /// ```swift
     /// func run(_ call: borrowing Call<IQReply>) throws {
@@ -282,13 +283,13 @@ public enum Disposition: Hashable, Sendable {
     case ended
     /// A ``HandlerRunner`` calls it as soon as it can: it is async, or must not run in this process.
     case queued
-    /// It failed; its writes are undone and a ``HandlerRunner`` calls it again at that time of the wall clock.
+    /// It failed. Its writes are undone and a ``HandlerRunner`` calls it again at that time of the wall clock.
     case retrying(at: Timestamp, reason: String)
-    /// This program does not know it or only an older version of it; it waits for one that does.
+    /// Unknown to this program, or known in an older version. It waits for a newer program.
     case parked(reason: String)
-    /// It failed for good; its writes are undone and it waits for repair.
+    /// It failed for good. Its writes are undone and it waits for repair.
     case quarantined(reason: String)
-    /// It failed for good; its writes are undone and a ``HandlerRunner`` invalidates it with the reason `failed`.
+    /// It failed for good. Its writes are undone and a ``HandlerRunner`` invalidates it with the reason `failed`.
     case failed(reason: String)
 }
 

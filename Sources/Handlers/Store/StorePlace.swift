@@ -72,7 +72,7 @@ extension HandlerStore {
             let place = known.opened(movedTo: inode, in: boot, synchronous)
             guard known != place else { return }
             let hasMoved = place.inode != known.inode
-            if hasMoved || known.mayLackCommits(in: boot) { try step.noteCopy() }
+            if hasMoved || known.mayLackCommits(in: boot) { try step.recordCopy() }
             if hasMoved {
                 step.transaction.log(.warning, .store) {
                     "the database was copied, moved or put back from a backup: what others know of it is newer"
@@ -135,7 +135,7 @@ extension Step {
 
     /// Notes that this database is a copy. Handlers that are bound from now on have other idempotency keys than those that
     /// the original has bound, or will bind, under the same ids; those that are in the copy keep theirs.
-    package func noteCopy() throws(HandlerError) {
+    package func recordCopy() throws(HandlerError) {
         let newest =
             try first("SELECT seq FROM sqlite_sequence WHERE name = 'handler'") {
                 (row) throws(HandlerError) in row.integer(0)
@@ -148,9 +148,6 @@ extension Step {
     /// Returns 16 random bytes in hexadecimal digits.
     private static func makeName() -> String {
         var generator = Randomness()
-        return (0..<16).map { _ in
-            let byte = UInt8.random(in: 0...255, using: &generator)
-            return (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }.joined()
+        return (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }.hexadecimal
     }
 }

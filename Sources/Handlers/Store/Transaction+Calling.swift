@@ -136,7 +136,7 @@ extension Transaction {
         try body()
     }
 
-    /// Tells the calls of a standing handler apart; a handler that is called once needs none.
+    /// Distinguishes the calls of a standing handler; a handler that is called once needs none.
     private func fingerprint(_ stored: StoredHandler, _ context: any Sendable) -> UInt64 {
         stored.isStanding ? (context as? any RestorableContext)?.callFingerprint ?? 0 : 0
     }

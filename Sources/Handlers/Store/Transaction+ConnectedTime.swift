@@ -1,8 +1,8 @@
 /// Connected time: how long a scope was connected, or served by a runner, in all processes together.
 ///
-/// It stands still while nothing runs, so a process that was frozen for an hour does not find everything expired when
+/// It does not advance while nothing runs, so a process that was frozen for an hour does not find everything expired when
 /// it thaws. One row a scope holds what was counted and when; whoever counts adds what has passed since then, but
-/// never more than ``connectedTimeLimit``: the rest was no time in which anything ran. Beside it stands on which slots it
+/// never more than ``connectedTimeLimit``: the rest was no time in which anything ran. Beside it the row has the slots on which it
 /// runs, so that with a process that dies its part ends; what it had not counted is lost. A deadline so comes late by
 /// at most ``connectedTimeLimit`` after a kill, and early only by as much after a freeze. While the next deadline is far, the
 /// runner counts less often and more at once, never so much that a freeze could reach the deadline.

@@ -152,7 +152,7 @@ extension Transaction {
         _ = try callStanding(
             row.id, overrides: call.overrides ?? Record(),
             context: .given(
-                TimerFired(due: due, missed: missed, environment: environment)))
+                TimerFired(dueAt: due, missed: missed, environment: environment)))
         try connection.execute(
             "UPDATE handler SET due = ? WHERE id = ?", [due + period * (missed + 1), row.id])
     }
@@ -179,7 +179,7 @@ extension Transaction {
         of row: DueRow, _ definition: Definition, _ environment: (any HandlerEnvironment)?
     ) throws -> any Sendable {
         guard let input = row.input else {
-            return TimerFired(due: row.due ?? now, environment: environment)
+            return TimerFired(dueAt: row.due ?? now, environment: environment)
         }
         return try definition.restore(input, in: environment)
     }

@@ -97,8 +97,8 @@ struct UnfinishedCall {
         (state, due) = (.quarantined, nil)
     }
 
-    /// Tells with the reason that older calls made way.
-    mutating func note(dropped: Int) {
+    /// Adds to the reason that older calls were removed.
+    mutating func record(dropped: Int) {
         guard dropped > 0 else { return }
         reason += "; \(dropped) older quarantined calls of the handler were dropped"
     }
@@ -196,7 +196,7 @@ extension Transaction {
             ])
         if unfinished.isFinal {
             try report(unfinished, of: AnyHandlerID(rawValue: connection.lastInsertedRow))
-            unfinished.note(dropped: try trimQuarantine(of: stored.name))
+            unfinished.record(dropped: try trimQuarantine(of: stored.name))
         }
         if stored.deaths > 0, let id = stored.id {
             try connection.execute("UPDATE handler SET deaths = 0, culprit = NULL WHERE id = ?", [id])

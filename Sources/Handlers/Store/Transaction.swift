@@ -1,6 +1,6 @@
 /// The open transaction of a ``Step`` and of every ``Call`` in it.
 ///
-/// What it does to handlers stands in its extensions: binding, calling, setting aside, what is due, leases, repair.
+/// Its extensions hold the work on handlers: binding, calling, setting aside, what is due, leases, repair.
 package final class Transaction {
     let connection: Connection
     let registry: HandlerRegistry
@@ -111,7 +111,7 @@ package final class Transaction {
         try undoingOnError { try checkingForeignKeys(body) }
     }
 
-    /// Refuses what `body` leaves behind that only the commit would find: that would undo the whole step, and the
+    /// Refuses changes of `body` that only the commit would find: that would undo the whole step, and the
     /// same event would fail again for ever.
     func checkingForeignKeys(_ body: () throws -> Void) throws {
         let unresolvedBefore = connection.hasUnresolvedForeignKeys

@@ -31,12 +31,7 @@ public struct IdentityKey: Hashable, Sendable, CustomStringConvertible {
 
     /// The fingerprint as clients show it: 8 groups of 8 lowercase hexadecimal digits.
     public var fingerprint: String {
-        var text = ""
-        for (index, byte) in bytes.enumerated() {
-            if index > 0 && index % 4 == 0 { text += " " }
-            text += (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }
-        return text
+        stride(from: 0, to: Self.size, by: 4).map { bytes[$0..<$0 + 4].hexadecimal }.joined(separator: " ")
     }
 
     /// Reads a fingerprint, with or without spaces, in lower or upper case. Nil for anything else.

@@ -17,7 +17,7 @@ public struct OmemoRefresh: Sendable {
     public enum Outcome: Hashable, Sendable {
         /// The list is known; this is what changed.
         case merged(Change)
-        /// The node exists but holds no list that can be understood; what was stored stays.
+        /// The node exists but holds no list that can be understood. What was stored stays.
         case unreadable
         /// The service refused; what was stored stays.
         case error(PubSubError)

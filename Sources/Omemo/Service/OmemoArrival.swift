@@ -34,8 +34,8 @@ struct OmemoArrival {
     // MARK: Taking it
 
     /// Decrypts the message and hands the content to the program. What cannot be read is no error here: it was handled,
-    /// and the program is told.
-    func take(in step: borrowing Step) throws {
+    /// and the program is notified.
+    func handle(in step: borrowing Step) throws {
         let elements = message.element.elements.filter { element in
             element.name == "encrypted" && OmemoVersion(element.namespace) != nil
         }
@@ -50,10 +50,10 @@ struct OmemoArrival {
         } catch {
             return try fail(error, nil, nil, nil, in: step)
         }
-        try take(encrypted, own: own, in: step)
+        try handle(encrypted, own: own, in: step)
     }
 
-    private func take(_ encrypted: [OmemoEncrypted], own: OwnIdentity, in step: borrowing Step) throws {
+    private func handle(_ encrypted: [OmemoEncrypted], own: OwnIdentity, in step: borrowing Step) throws {
         guard let first = encrypted.first else { return }
         let sender = try sender(in: step)
         // A room, and an archive, give back what this device sent.
@@ -130,7 +130,7 @@ struct OmemoArrival {
         return OmemoContent(body: text)
     }
 
-    /// Tells the program that a message could not be read.
+    /// Reports to the program that a message could not be read.
     private func fail(
         _ error: OmemoError, _ sender: JID?, _ device: OmemoDeviceID?, _ version: OmemoVersion?,
         in step: borrowing Step
@@ -164,7 +164,7 @@ struct OmemoArrival {
     ) throws -> Result<Opened, SignalFailure> {
         var old = try service.sessions.session(with: peer, in: step)
         let opened = step.keeping { OpenSessions() }
-        let memory = opened.memory(own, with: peer, record: old?.takeRecord())
+        let memory = opened.memory(own, with: peer, record: old?.removeRecord())
         let session = SignalSession(peer.version, memory)
         defer { opened.keep(memory, with: peer) }
         do {
@@ -187,9 +187,9 @@ struct OmemoArrival {
             let isRepair = isEmpty && !memory.usedPreKeys.isEmpty
             let identity = try store(memory, isRepair ? nil : old?.startedAt, from: peer, in: step)
             OmemoFailpoint.decrypted.hit()
-            try note(decrypted, memory, old, from: peer, in: step)
-            let trust = try service.identities.note(identity, of: peer.jid, device: peer.device, in: step)
-            try service.sessions.noteUsed(old, with: peer, in: step)
+            try record(decrypted, memory, old, from: peer, in: step)
+            let trust = try service.identities.record(identity, of: peer.jid, device: peer.device, in: step)
+            try service.sessions.recordUse(old, with: peer, in: step)
             if decrypted.isKeyExchange { try service.sessions.trim(peer.jid, in: step) }
             return .success(Opened(keyMaterial: decrypted.plaintext, identity: identity, trust: trust))
         } catch let failure as SignalFailure {
@@ -204,7 +204,7 @@ struct OmemoArrival {
     private func store(
         _ memory: SignalMemory, _ startedAt: Timestamp?, from peer: OmemoAddress, in step: borrowing Step
     ) throws -> IdentityKey {
-        let open = try memory.takeOpen()
+        let open = try memory.removeOpen()
         guard let identity = open.record.identity else { throw SignalFailure.noSession }
         if let startedAt, step.now - startedAt < Self.crossingWindow, !open.record.isUnanswered,
             var preferred = try open.record.preferringOwn()
@@ -223,7 +223,7 @@ struct OmemoArrival {
     }
 
     /// Notes what follows from a decrypted message.
-    private func note(
+    private func record(
         _ decrypted: SignalSession.Decrypted, _ memory: SignalMemory, _ old: OmemoSessionTable.Session?,
         from peer: OmemoAddress, in step: borrowing Step
     ) throws {
@@ -233,7 +233,7 @@ struct OmemoArrival {
         // Only the one that began the session: two sides would answer each other's repetitions for ever.
         if !memory.usedPreKeys.isEmpty { try service.owe(.answer, to: peer, in: step) }
         if decrypted.counter >= Self.heartbeatAt && old?.heartbeat != decrypted.chain {
-            try service.sessions.noteHeartbeat(chain: decrypted.chain, with: peer, in: step)
+            try service.sessions.recordHeartbeat(chain: decrypted.chain, with: peer, in: step)
             try service.owe(.heartbeat, to: peer, in: step)
         }
     }

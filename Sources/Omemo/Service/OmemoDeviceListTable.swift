@@ -150,7 +150,7 @@ package struct OmemoDeviceListTable: Sendable {
             INSERT INTO omemo_device_list(account, jid, namespace, learned_at) VALUES (?, ?, ?, ?)
             ON CONFLICT(account, jid, namespace) DO UPDATE SET learned_at = excluded.learned_at
             """, account, jid.bare.description, list.version.namespace, step.now)
-        for device in list.devices { try note(device, of: jid, list.version, in: step) }
+        for device in list.devices { try record(device, of: jid, list.version, in: step) }
         let change = Self.change(from: known, to: list)
         for device in change.removed {
             try step.execute(
@@ -198,7 +198,7 @@ package struct OmemoDeviceListTable: Sendable {
         }
     }
 
-    private func note(
+    private func record(
         _ device: OmemoDeviceList.Device, of jid: JID, _ version: OmemoVersion, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(

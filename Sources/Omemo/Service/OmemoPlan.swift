@@ -1,7 +1,7 @@
 import Handlers
 import XMPPCore
 
-/// For whom a message is encrypted and what is missing for that: a rule over what the store knows.
+/// Recipients of an encrypted message, and what is missing for that: a rule over what the store knows.
 struct OmemoPlan {
     /// A device with which there is a session.
     var targets: [OmemoAddress] = []
@@ -43,7 +43,7 @@ struct OmemoPlan {
         // Without the whole list a device could be taken for one that speaks the other version only.
         guard missing.count == before else { return }
         let devices = Set(user.candidates.map(\.device)).subtracting(own.map { [$0] } ?? []).sorted()
-        if devices.isEmpty && own == nil { return noteNoDevices(of: user, preference) }
+        if devices.isEmpty && own == nil { return recordNoDevices(of: user, preference) }
         for device in devices {
             let forms = preference.compactMap { version in
                 user.candidates.first { $0.device == device && $0.version == version }
@@ -60,7 +60,7 @@ struct OmemoPlan {
         missing.append(subject)
     }
 
-    private mutating func noteNoDevices(of user: User, _ preference: [OmemoVersion]) {
+    private mutating func recordNoDevices(of user: User, _ preference: [OmemoVersion]) {
         let unknown = preference.lazy.compactMap { version -> ForeignText? in
             guard user.lists[version] == nil else { return nil }
             return user.fetches[.init(jid: user.jid, version: version, device: nil)]?.failure

@@ -119,7 +119,7 @@ extension OmemoService {
                 .info, .omemo,
                 "\(isRepair ? "repairs the" : "begins a") session with \(peer.jid)/\(peer.device)",
                 after: step)
-            try start(bundle, old?.takeRecord(), with: peer, own: own, in: step)
+            try start(bundle, old?.removeRecord(), with: peer, own: own, in: step)
         }
         for kind in [OmemoDutyTable.Kind.repair, .answer] where try duties.isOpen(kind, to: peer, in: step) {
             try sendEmpty(to: peer, own: own, in: step)
@@ -139,7 +139,7 @@ extension OmemoService {
         let memory = SignalMemory(own: own, session: old)
         try SignalSession(peer.version, memory).start(with: bundle, preKey: preKey)
         try memory.trim()
-        try identities.note(identity, of: peer.jid, device: peer.device, in: step)
+        try identities.record(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(
             memory.session ?? [], identity: identity, startedAt: step.now, isStarted: true,
             with: peer,
@@ -164,7 +164,7 @@ struct BundleFetched: Handler {
         let peer = OmemoAddress(jid: call.service.bare, device: device, version: version)
         if case .timedOut = call.outcome {
             try omemo.miss(subject, in: call.step)
-        } else if let reason = try take(call.outcome, of: peer, omemo, in: call.step) {
+        } else if let reason = try handle(call.outcome, of: peer, omemo, in: call.step) {
             try omemo.fail(subject, reason, in: call.step)
             try omemo.duties.done(.repair, to: peer, in: call.step)
         } else {
@@ -174,7 +174,7 @@ struct BundleFetched: Handler {
     }
 
     /// - Returns: The reason why no session could be started; nil if there is one.
-    private func take(
+    private func handle(
         _ outcome: PubSubFetch.Outcome, of peer: OmemoAddress, _ omemo: OmemoService, in step: borrowing Step
     ) throws -> String? {
         let items: [PubSubItem]

@@ -40,7 +40,7 @@ extension OmemoService {
                 if !wasPublished { step.afterCommit { self.followUp() } }
             case .publishList: try publishList(own, version, in: step)
             case .giveUp:
-                try publications.note(
+                try publications.record(
                     "another client keeps removing this device from the device list", version, in: step)
             }
         }
@@ -119,7 +119,7 @@ extension OmemoService {
         account.log(
             .warning, .omemo, "the \(isList ? "device list" : "bundle") was not published: \(reason)",
             after: step)
-        try publications.note(reason, version, in: step)
+        try publications.record(reason, version, in: step)
     }
 }
 

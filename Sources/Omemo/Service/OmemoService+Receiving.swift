@@ -65,12 +65,12 @@ struct MessageTaken: Handler {
         // An error brings back what was sent from here: it says nothing of its sender's.
         guard call.message.type != .error else { return }
         // What an archive or a copy holds may be older than what is known.
-        if call.context.source == .live, call.message.from?.resource == nil,
+        if call.context.source == .direct, call.message.from?.resource == nil,
             let event = call.message.element.child("event", Namespaces.pubsubEvent)
         {
             try omemo.learn(event: event, from: call.message.from ?? omemo.ownJID, in: call.step)
         }
-        try OmemoArrival(service: omemo, received: call.context).take(in: call.step)
+        try OmemoArrival(service: omemo, received: call.context).handle(in: call.step)
     }
 }
 

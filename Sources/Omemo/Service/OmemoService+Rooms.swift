@@ -5,7 +5,7 @@ import XMPPModules
 
 /// The recipients in a room.
 extension OmemoService {
-    /// Tells who is in a room: everybody with an affiliation of member or higher, also those who are away.
+    /// Sets a room's members: all users with an affiliation of member or higher, also absent ones.
     ///
     /// - Parameters:
     ///   - members: The members' addresses, each with the name in the room while it is known. In a room that the
@@ -20,9 +20,10 @@ extension OmemoService {
         try advance(in: step)
     }
 
-    /// Fetches a room's owners, admins and members, and stores them as ``setMembers(_:of:in:)`` does, with the
-    /// nicknames of the occupants. Call it after joining, and again after an occupant came or an affiliation changed
-    /// (see `RoomEvent`).
+    /// Fetches a room's owners, admins and members, and stores them.
+    ///
+    /// As ``setMembers(_:of:in:)`` does, with the nicknames of the occupants. Call it after joining, and again after an occupant
+    /// came or an affiliation changed (see `RoomEvent`).
     ///
     /// - Parameter room: A room for members only. It may refuse the question to those who are not its admins.
     /// - Throws: `StanzaError` when the room refuses; ``OmemoError`` `unknownRoom` when it names no occupant;

@@ -11,7 +11,7 @@ extension OmemoService {
 
     // MARK: Sending
 
-    /// Encrypts a message for all devices of a user, and for the own other ones, and sends it.
+    /// Encrypts a message for the devices of both users, and sends it.
     ///
     /// Device lists and keys that are missing are fetched first; until then the message waits in the store, and those
     /// after it to the same user wait too. Ratchets and ciphertext commit together, so that what is sent again after
@@ -40,7 +40,7 @@ extension OmemoService {
     ///
     /// - Parameters:
     ///   - content: What to say.
-    ///   - room: A room whose members were told with ``setMembers(_:of:in:)`` or ``updateMembers(of:)``. It should be
+    ///   - room: A room whose members were set with ``setMembers(_:of:in:)`` or ``updateMembers(of:)``. It should be
     ///     for members only and must show their addresses. If the account is in it, or wants to be (`account.rooms`),
     ///     the ciphertext waits until it is, and is sent again until the room has it.
     ///   - acknowledged: Called once the server has taken responsibility for it; the message is then written at once,
@@ -224,10 +224,10 @@ extension OmemoService {
             throw SignalFailure.noSession
         }
         let opened = step.keeping { OpenSessions() }
-        let memory = opened.memory(own, with: peer, record: session.takeRecord())
+        let memory = opened.memory(own, with: peer, record: session.removeRecord())
         let encrypted = try SignalSession(peer.version, memory).encrypt(keyMaterial)
         try sessions.advance(memory.session ?? [], with: peer, in: step)
-        try sessions.noteUsed(session, with: peer, in: step)
+        try sessions.recordUse(session, with: peer, in: step)
         opened.keep(memory, with: peer)
         OmemoFailpoint.encrypted.hit()
         return OmemoEncrypted.Key(

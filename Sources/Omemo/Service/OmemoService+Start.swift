@@ -88,7 +88,7 @@ extension OmemoService {
         try ownDevice.own(in: source).map { ($0.device, $0.key) }
     }
 
-    /// Returns the reason why the own keys could not be published, as text; nil if nothing failed.
+    /// Returns why the own keys could not be published. Nil if nothing failed.
     ///
     /// - Parameters:
     ///   - version: Which of the two.

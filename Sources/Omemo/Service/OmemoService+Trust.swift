@@ -38,7 +38,7 @@ extension OmemoService {
         try advance(in: step)
     }
 
-    /// Gives up a session that the user holds for broken; the next message begins a new one.
+    /// Gives up a session that the user holds for broken. The next message begins a new one.
     ///
     /// - Parameters:
     ///   - jid: The user, all of whose devices are meant; its resource is ignored.

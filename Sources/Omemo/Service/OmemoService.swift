@@ -32,7 +32,7 @@ public struct OmemoService: Sendable {
 
     init(_ account: Account) { self.account = account }
 
-    /// Stored handlers of this module and PubSub; opening a store with ``schemas`` registers them.
+    /// Stored handlers of this module and PubSub. Opening a store with ``schemas`` registers them.
     public static let handlers: [any Handler.Type] =
         PubSubService.handlers + [
             DeviceListFetched.self, BundleFetched.self, FetchAbandoned.self, BundlePublished.self,

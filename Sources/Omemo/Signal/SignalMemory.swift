@@ -53,7 +53,7 @@ final class SignalMemory {
     /// It comes back by ``keep(_:)`` or ``putBack(_:)``; after a failure half-way it does not, and will be read again.
     ///
     /// - Throws: ``SignalFailure``, also when there is no session.
-    func takeOpen() throws(SignalFailure) -> OpenSession {
+    func removeOpen() throws(SignalFailure) -> OpenSession {
         let taken = open
         open = nil
         if let taken { return taken }
@@ -76,7 +76,7 @@ final class SignalMemory {
     ///
     /// - Throws: ``SignalFailure`` when that cannot be; the operation must count as failed then.
     func trim() throws(SignalFailure) {
-        let open = try takeOpen()
+        let open = try removeOpen()
         if let bytes = try open.record.trimmed(from: session?.count ?? 0) {
             session?.wipe()
             session = bytes

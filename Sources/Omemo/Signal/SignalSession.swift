@@ -53,7 +53,7 @@ struct SignalSession {
     }
 
     func encrypt(_ plaintext: borrowing [UInt8]) throws(SignalFailure) -> Encrypted {
-        let open = try memory.takeOpen()
+        let open = try memory.removeOpen()
         let encrypted = try open.record.encrypt(copy plaintext)
         try memory.keep(open)
         return encrypted
@@ -115,7 +115,7 @@ struct SignalSession {
 
     /// Decrypts what is next in the session that is held open; nil when the message is not.
     private func decryptNext(_ bytes: [UInt8]) throws(SignalFailure) -> Decrypted? {
-        let open = try memory.takeOpen()
+        let open = try memory.removeOpen()
         let message = SignalObject(try message(bytes, open.record.context.global))
         guard let plaintext = try open.record.decryptNext(message) else {
             memory.putBack(open)

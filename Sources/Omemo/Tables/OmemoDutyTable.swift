@@ -6,7 +6,7 @@ struct OmemoDutyTable {
     let account: Int64
 
     enum Kind: Int64 {
-        /// Tells that a key exchange arrived, so that it need not be repeated.
+        /// Says that a key exchange arrived, so that it need not be repeated.
         case answer = 0
         /// Moves the ratchet on after a long chain.
         case heartbeat = 1

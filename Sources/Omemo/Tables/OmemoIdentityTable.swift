@@ -9,7 +9,7 @@ struct OmemoIdentityTable {
     ///
     /// - Returns: The trust in it.
     @discardableResult
-    func note(
+    func record(
         _ identity: IdentityKey, of jid: JID, device: OmemoDeviceID, in step: borrowing Step
     ) throws(HandlerError) -> OmemoTrust {
         let user = jid.bare.description

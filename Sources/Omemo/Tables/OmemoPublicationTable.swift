@@ -62,7 +62,7 @@ struct OmemoPublicationTable {
     }
 
     /// Notes why publishing is not going on.
-    func note(_ failure: String, _ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) {
+    func record(_ failure: String, _ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE omemo_publication SET failure = ? WHERE account = ? AND namespace = ?", failure, account,
             version.namespace)

@@ -24,7 +24,7 @@ struct OmemoSessionTable {
         let usedAt: Timestamp
 
         /// Hands the record on without keeping it: a second reference would keep its bytes from being wiped.
-        mutating func takeRecord() -> [UInt8] {
+        mutating func removeRecord() -> [UInt8] {
             let taken = record
             record = []
             return taken
@@ -73,7 +73,8 @@ struct OmemoSessionTable {
             record, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)
     }
 
-    func noteHeartbeat(chain: [UInt8], with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError)
+    func recordHeartbeat(chain: [UInt8], with peer: OmemoAddress, in step: borrowing Step)
+        throws(HandlerError)
     {
         try step.execute(
             "UPDATE omemo_session SET heartbeat = ? WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
@@ -102,7 +103,7 @@ extension OmemoSessionTable {
     private static let usedEvery = Duration.seconds(3600)
 
     /// Notes that a session was used.
-    func noteUsed(_ session: Session?, with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError)
+    func recordUse(_ session: Session?, with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError)
     {
         guard let session,
             step.now - session.usedAt > Self.usedEvery || step.now < session.usedAt

@@ -40,7 +40,7 @@ struct OmemoWaitingTable {
         } ?? 0
     }
 
-    /// Those to whom messages wait.
+    /// Users with waiting messages.
     func targets(in step: borrowing Step) throws(HandlerError) -> [JID] {
         try step.all("SELECT DISTINCT target FROM omemo_waiting WHERE account = ?", account) {
             (row) throws(HandlerError) in try? JID(row.text(0))

@@ -11,7 +11,7 @@ public struct OmemoDeviceID:
     /// 1 to 2 147 483 647.
     public let rawValue: UInt32
 
-    /// Takes a number; nil for 0 and for those of 2^31 and more.
+    /// Takes a number. Nil for 0 and for those of 2^31 and more.
     ///
     /// - Parameter rawValue: 1 to 2 147 483 647.
     public init?(rawValue: UInt32) {
@@ -21,7 +21,7 @@ public struct OmemoDeviceID:
 
     /// Reads the number from XML: ASCII digits and nothing else. Nil for anything else.
     ///
-    /// - Parameter text: What stands in an attribute; nil when there is none.
+    /// - Parameter text: Value of an attribute; nil when there is none.
     package init?(_ text: ForeignText?) {
         // UInt32 would also read a sign.
         guard let text, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = UInt32(text)

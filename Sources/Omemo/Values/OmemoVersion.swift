@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// A version of OMEMO. The two are not compatible, and a user may be reachable by both.
+/// A version of OMEMO. The two are not compatible; a user may be reachable by both.
 ///
 /// ```swift
 /// try await account.perform { try account.omemo.refresh(juliet, .omemo2, in: $0) }

@@ -71,7 +71,7 @@ enum OmemoEnvelope {
     ///
     /// - Parameters:
     ///   - sender: Who sent the stanza.
-    ///   - recipient: To whom: a user, or the room in which it was sent.
+    ///   - recipient: A user, or the room in which it was sent.
     ///   - parser: Reads it, and others after it.
     /// - Throws: ``OmemoError`` `envelopeRejected` when it is malformed or contradicts the stanza.
     static func open(
@@ -111,7 +111,7 @@ enum OmemoEnvelope {
     }
 }
 
-/// Reads elements that each stand alone, one after the other in one stream: a parser costs more than an envelope.
+/// Reads complete elements, one after the other in one stream: a parser costs more than an envelope.
 final class EnvelopeParser {
     private var stream: StreamParser?
 

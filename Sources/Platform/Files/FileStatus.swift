@@ -12,7 +12,7 @@ package struct FileStatus: Hashable, Sendable {
     package let inode: UInt64
     /// When it was last written to, in nanoseconds since 1970.
     package let modified: Int64
-    /// The user whom it belongs to.
+    /// The user that owns it.
     package let owner: UInt32
     /// The number of hard links.
     package let names: Int
@@ -24,7 +24,7 @@ package struct FileStatus: Hashable, Sendable {
 
     /// Looks at a name.
     ///
-    /// - Parameter followsLinks: Whether a link stands for the file that it leads to.
+    /// - Parameter followsLinks: Whether to follow a link to its file.
     package init(_ path: String, followsLinks: Bool = true) throws(Errno) {
         var status = stat()
         guard (followsLinks ? stat(path, &status) : lstat(path, &status)) == 0 else { throw Errno.current }

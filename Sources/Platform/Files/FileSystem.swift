@@ -11,7 +11,7 @@ package enum FileSystem {
         guard chmod(path, mode) == 0 else { throw Errno.current }
     }
 
-    /// Returns whether there is no such file; false also where nobody can tell.
+    /// Returns whether there is no such file; false also where that is unknown.
     package static func isMissing(_ path: String) -> Bool { access(path, F_OK) != 0 && errno == ENOENT }
 
     /// Throws unless this process may read the file.

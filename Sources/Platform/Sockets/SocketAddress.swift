@@ -21,6 +21,15 @@ package struct SocketAddress: Hashable, Sendable {
         text = Self.text(address, socklen_t(bytes.count))
     }
 
+    /// The address of a port on 127.0.0.1.
+    init(loopbackPort port: UInt16) {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        self = withUnsafeBytes(of: &address) { SocketAddress($0) }
+    }
+
     private static func text(_ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> String {
         withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(NI_MAXHOST)) { name in
             let result = getnameinfo(

@@ -80,7 +80,7 @@ package final class SystemThread: Sendable {
     package static func sleep(microseconds: UInt32) { usleep(microseconds) }
 }
 
-/// Tells a thread that runs from all others that run.
+/// Distinguishes a running thread from all others.
 package struct ThreadID: Hashable, Sendable {
     /// Never 0.
     package let number: UInt

@@ -17,7 +17,7 @@ public import XMPPCore
 /// }
 /// ```
 ///
-/// An event tells what is, not only what is new: a server shows a node's last item again when a session begins. An item
+/// An event reports what is there, not only what is new: a server shows a node's last item again when a session begins. An item
 /// that the handler was called with before, with the same content, is left out. What was published and replaced while the
 /// account had no session never comes: fetch the node where that matters.
 ///
@@ -31,9 +31,9 @@ public struct PubSubEvent: Sendable {
         case retracted([ForeignText])
         /// All items are gone; the node is still there (8.5.2).
         case purged
-        /// The node was deleted; the address, a URI, says where its successor is (8.4.2).
+        /// The node was deleted. The address, a URI, says where its successor is (8.4.2).
         case deleted(redirect: ForeignText?)
-        /// The configuration of the node changed; the form holds it if the service sent it (8.2.5.3).
+        /// The configuration of the node changed. The form holds it if the service sent it (8.2.5.3).
         case configured(DataForm?)
         /// An own subscription has changed, or is about to end (8.8.4, 13.19).
         case subscription(Subscription)
@@ -73,8 +73,9 @@ public struct PubSubEvent: Sendable {
     public let change: Change
     /// Whether the node is the account's own.
     public let isOwn: Bool
-    /// When it happened, if it was held up or is shown again (XEP-0203), as the service or the
-    /// own server says; nil for what happens now.
+    /// When it happened, if it was delayed or is shown again (XEP-0203).
+    ///
+    /// As the service or the own server says. Nil for an event that happens now.
     public let sentAt: Timestamp?
     /// The subscriptions that brought it, where the service names them (13.16).
     public let subscriptionIDs: [ForeignText]
@@ -119,9 +120,6 @@ extension PubSubEvent: StoredContext, AccountContext {
 
     /// Fingerprint of the event, cheaper than its XML.
     package var fingerprint: UInt64 {
-        var digest: UInt64 = 0xcbf2_9ce4_8422_2325
-        let bytes = Serializer().bytes(change.element(node: node)) + Array(service.description.utf8)
-        for byte in bytes { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        return digest
+        StableHash(Serializer().bytes(change.element(node: node)) + Array(service.description.utf8)).value
     }
 }

@@ -52,14 +52,15 @@ public struct PubSubEvents: LibraryModule, AccountModule {
     func receive(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         let message = received.message
         // What archives and copies hold is the past; it must not be taken for how things are now.
-        guard received.source == .live, message.type != .error, message.type != .groupchat else {
+        guard received.source == .direct, message.type != .error, message.type != .groupchat else {
             return false
         }
         let account = received.account
         let own = try account.ownAddress(in: step)
         let service = message.from ?? own
         guard let event = message.element.child(EventWire.event, Namespaces.pubsubEvent) else {
-            return try SubscriptionRequestArrival(account: account, service: service).take(message, in: step)
+            return try SubscriptionRequestArrival(account: account, service: service).handle(
+                message, in: step)
         }
         guard service.isBare else {
             account.ignore(
@@ -71,7 +72,7 @@ public struct PubSubEvents: LibraryModule, AccountModule {
             account: account, service: service, isOwn: service == own,
             sentAt: Self.sentAt(message, service: service, own: own, now: step.now),
             subscriptionIDs: Self.subscriptionIDs(message))
-        let isTaken = try arrival.take(event, in: step)
+        let isTaken = try arrival.handle(event, in: step)
         return isTaken && message.body == nil
     }
 
@@ -94,7 +95,7 @@ public struct PubSubEvents: LibraryModule, AccountModule {
     }
 }
 
-/// One message with events, and those whom they are for.
+/// A message with events, and its recipients.
 private struct EventArrival {
     let account: Account
     let service: JID
@@ -103,7 +104,7 @@ private struct EventArrival {
     let subscriptionIDs: [ForeignText]
 
     /// - Returns: Whether there was a standing handler for any of it.
-    func take(_ event: Element, in step: borrowing Step) throws -> Bool {
+    func handle(_ event: Element, in step: borrowing Step) throws -> Bool {
         let isKnown = try isKnown(in: step)
         var isTaken = false
         for element in event.elements {
@@ -147,7 +148,7 @@ private struct EventArrival {
     ) throws(HandlerError) -> PubSubEvent.Change? {
         switch change {
         case .items(let items):
-            let news = try seen.takeNews(items, at: service, in: step)
+            let news = try seen.recordNews(items, at: service, in: step)
             if news.isEmpty && !items.isEmpty { return nil }
             return .items(news)
         case .retracted(let ids): try seen.forget(ids, at: service, in: step)

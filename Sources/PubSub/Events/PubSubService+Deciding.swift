@@ -3,7 +3,9 @@ import XMPPAccount
 public import XMPPCore
 
 extension PubSubService {
-    /// Lets a stored handler decide who may subscribe to own nodes whose access model is `authorize`.
+    /// Sets the handler that decides who may subscribe to own nodes.
+    ///
+    /// For nodes with the access model `authorize`.
     ///
     /// ```swift
     /// try await account.perform { try account.pubsub.decideSubscriptions(at: service, as: "club", Club.asked(), in: $0) }
@@ -51,7 +53,7 @@ extension PubSubService {
     ///
     /// The answer is a message: it waits for a connection, and is sent again after a lost session. The subscriber,
     /// not the
-    /// owner, is told what became of it; to be sure ask for ``PubSubOperation/subscriptions(to:)``.
+    /// owner, learns the result; to be sure, request ``PubSubOperation/subscriptions(to:)``.
     ///
     /// - Parameters:
     ///   - request: What the service asked.

@@ -101,7 +101,7 @@ struct SubscriptionRequestArrival {
     private static func key(_ service: JID, _ key: String) -> String { "\(service) \(key)" }
 
     /// - Returns: Whether there is a handler that decides about it.
-    func take(_ message: Message, in step: borrowing Step) throws -> Bool {
+    func handle(_ message: Message, in step: borrowing Step) throws -> Bool {
         let form = message.element.children("x", Namespaces.dataForms).lazy.compactMap { DataForm($0) }
             .first { $0.kind == .form && $0.formType == SubscriptionForm.type }
         guard let form else { return false }

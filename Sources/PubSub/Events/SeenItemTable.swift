@@ -45,7 +45,7 @@ struct SeenItemTable {
     /// Those of the items that are new or have other content than before; they are noted.
     ///
     /// What has no id is not kept by the service, and what has no content may have changed: both are always new.
-    func takeNews(
+    func recordNews(
         _ items: [PubSubItem], at service: JID, in step: borrowing Step
     ) throws(HandlerError) -> [PubSubItem] {
         var known = try known(at: service, in: step)
@@ -60,7 +60,7 @@ struct SeenItemTable {
         }
         // What would go again at once is not written: an event may hold thousands of items.
         let kept = changed.suffix(Self.itemsPerNode).map { (id: $0, digest: known[$0]) }
-        try note(kept, at: service, in: step)
+        try record(kept, at: service, in: step)
         return news
     }
 
@@ -74,7 +74,7 @@ struct SeenItemTable {
         return Dictionary(rows) { _, newer in newer }
     }
 
-    private func note(
+    private func record(
         _ items: [(id: ForeignText, digest: Int64?)], at service: JID, in step: borrowing Step
     ) throws(HandlerError) {
         guard !items.isEmpty else { return }
@@ -137,12 +137,9 @@ struct SeenItemTable {
         try step.execute("DELETE FROM pubsub_seen_item WHERE handler = ?", handler)
     }
 
-    /// A number made from an item's content. FNV-1a: the same in every process, unlike Swift's own hashing. No defense against
-    /// forgery: publishers could only hide items of their own.
+    /// A number made from an item's content. No defense against forgery: publishers could only hide items of their own.
     private static func digest(of payload: Element) -> Int64 {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in Serializer().bytes(ordered(payload)) { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        return Int64(bitPattern: hash)
+        StableHash(Serializer().bytes(ordered(payload))).stored
     }
 
     /// The order of attributes means nothing (XML 1.0 section 3.1), and a service that keeps them in tables shows them in

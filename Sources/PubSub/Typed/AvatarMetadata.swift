@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// The metadata of a user's avatar; the picture itself is on another node, or on the web.
+/// The metadata of a user's avatar. The picture itself is on another node, or on the web.
 ///
 /// ```swift
 /// let avatar = AvatarMetadata([.init(id: sha1, bytes: 4096, width: 64, height: 64)])

@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// The last displayed message of a conversation, for the user's other clients; one item for each conversation.
+/// The last displayed message of a conversation, for the user's other clients. One item for each conversation.
 ///
 /// ```swift
 /// if let seen = DisplayedState(of: peer, upTo: call.message, of: call.account.configuration.jid) {
@@ -17,6 +17,8 @@ public import XMPPCore
 /// Source: XEP-0490 version 1.0, sections 4 and 5.
 public struct DisplayedState: PubSubPayload, Hashable {
     public static let node = Namespaces.displayed
+    /// Options that keep the node private, with one item per conversation.
+    ///
     /// Without them contacts could see what the user reads, and the service might keep one conversation only (section 4.2).
     public static let options: [PubSubOption] = [
         .persistItems(true), .maximumItems(nil),
@@ -28,7 +30,7 @@ public struct DisplayedState: PubSubPayload, Hashable {
     public var chat: JID
     /// The archive's id of the last message that was seen.
     public var messageID: ForeignText
-    /// The archive that assigned that id, the room's or the user's own; nil if the publisher named none.
+    /// The archive that assigned that id, the room's or the user's own. Nil if the publisher named none.
     public var archive: JID?
 
     /// Makes the state of a conversation.

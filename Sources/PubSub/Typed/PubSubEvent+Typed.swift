@@ -15,13 +15,13 @@ extension PubSubEvent {
     public struct Of<Payload: PubSubPayload>: Sendable {
         /// The change; see ``PubSubEvent/Change``.
         public enum Change: Sendable {
-            /// Values were published, in this order; what is no such value is in ``PubSubEvent/Of/unreadable``.
+            /// Values were published, in this order. What is no such value is in ``PubSubEvent/Of/unreadable``.
             case items([PubSubValue<Payload>])
             /// The items with these ids are gone.
             case retracted([ForeignText])
             /// All items are gone; the node is still there.
             case purged
-            /// The node was deleted; the address, a URI, says where its successor is.
+            /// The node was deleted. The address, a URI, says where its successor is.
             case deleted(redirect: ForeignText?)
             /// The node is configured otherwise now.
             case configured(DataForm?)

@@ -1,7 +1,9 @@
 import Handlers
 public import XMPPCore
 
-/// A value that the items of a node hold, so that a program publishes, fetches and listens without writing XML.
+/// A value that the items of a node hold.
+///
+/// With it a program publishes, fetches and listens without writing XML.
 ///
 /// A Codable type needs no more than its node's name; its items then hold JSON (XEP-0335):
 ///
@@ -99,11 +101,11 @@ enum JSONContainer {
 
 // MARK: - Errors
 
-/// An error of a value that cannot be published, or of an item that cannot be read.
+/// An error of a value that cannot be published or read.
 ///
 /// ```swift
 /// guard element.has(name: "mood", namespace: Mood.node) else {
-///     throw PubSubPayloadError.unexpected(element, on: Mood.node)
+///     throw PubSubPayloadError(.unreadable, "an item of \(Mood.node) holds <\(element.name)>; leave it out")
 /// }
 /// ```
 public struct PubSubPayloadError: CodedError, Hashable {

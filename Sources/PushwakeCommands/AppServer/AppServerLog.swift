@@ -60,10 +60,6 @@ struct AppServerLog: Sendable {
             Terminal.say(text)
             return
         }
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        if let data = try? encoder.encode(entry) {
-            Terminal.say(VisibleText(json: String(decoding: data, as: UTF8.self)))
-        }
+        if let line = try? OneLineJSON.text(entry) { Terminal.say(VisibleText(json: line)) }
     }
 }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 package import Handlers
+import Simulation
 import XMPPAccount
 import XMPPModules
 import XMPPTransport
@@ -178,7 +179,7 @@ package enum ClientApp {
         return try source.first(sql, peer.bare.description) { (row) throws(HandlerError) in read(row) }
     }
 
-    static func noteShown(_ row: Int64, in step: borrowing Step) throws {
+    static func recordShown(_ row: Int64, in step: borrowing Step) throws {
         try step.execute("DELETE FROM message WHERE row = ?", row)
     }
 }
@@ -211,15 +212,13 @@ extension Client {
             }
             // Shown, then marked: one that dies in between shows it again rather than never.
             try store.step { step in
-                try ClientApp.noteShown(row, in: step)
+                try ClientApp.recordShown(row, in: step)
                 try OutputEnd.current?.store(in: step)
             }
         }
     }
 
     package static func json(_ value: some Encodable) throws -> VisibleText {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return VisibleText(json: String(decoding: try encoder.encode(value), as: UTF8.self))
+        VisibleText(json: try OneLineJSON.text(value))
     }
 }

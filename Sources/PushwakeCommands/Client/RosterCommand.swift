@@ -53,10 +53,10 @@ struct RosterCommand {
         switch action {
         case .show: try await show()
         case .add(let jid, let name):
-            // What is set takes the place of all that there was.
-            let item = try client.store.read { try roster.item(for: jid, in: $0) }
-            try await client.account.request(
-                .setContact(jid, name: name ?? item?.name, groups: item?.groups ?? []))
+            // The server replaces name and groups, so those that are stored go along.
+            var item = try client.store.read { try roster.item(for: jid, in: $0) } ?? RosterItem(jid)
+            if let name { item.name = name.foreignText }
+            try await client.account.request(.roster.set(item))
             try await client.account.perform { try roster.subscribe(to: jid, in: $0) }
             Terminal.say("\(jid) is in the roster and was asked for their presence")
         case .remove(let jid):
@@ -76,7 +76,7 @@ struct RosterCommand {
 
     private func remove(_ jid: JID) async throws {
         do {
-            try await client.account.request(.removeContact(jid))
+            try await client.account.request(.roster.remove(jid))
         } catch let error as StanzaError where error.condition == .itemNotFound {
             throw CommandFailure("\(jid) is not in the roster")
         }

@@ -55,7 +55,8 @@ struct BacklogCommand {
             }
         }
         let verdict = try measure(in: workFolder)
-        Terminal.say(isJSON ? VisibleText(json: try verdict.json()) : VisibleText(lines: verdict.summary))
+        Terminal.say(
+            isJSON ? VisibleText(json: try OneLineJSON.text(verdict)) : VisibleText(lines: verdict.summary))
         isGood = verdict.isGood
         return isGood ? 0 : 1
     }

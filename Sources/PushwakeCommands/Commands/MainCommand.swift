@@ -53,9 +53,9 @@ struct MainCommand {
 
     /// Does what was asked for last, a little of it.
     private func obey(_ steering: Steering, _ account: Account) async throws {
-        if steering.takeFreeze() { return try freezeInTransaction(account.store) }
-        if steering.takeQuestion() { return try await tell(account) }
-        let questions = steering.takeQuestions()
+        if steering.claimFreeze() { return try freezeInTransaction(account.store) }
+        if steering.claimQuestion() { return try await tell(account) }
+        let questions = steering.claimQuestions()
         if questions > 0 { return try await ask(questions, account) }
         switch steering.mode {
         case .sending where steering.isAway, .settling where steering.isAway:
@@ -214,14 +214,14 @@ private final class Steering: Sendable {
         set { state.withLock { $0.isAway = newValue } }
     }
 
-    func takeFreeze() -> Bool {
+    func claimFreeze() -> Bool {
         state.withLock { state in
             defer { state.isFreezing = false }
             return state.isFreezing
         }
     }
 
-    func takeQuestion() -> Bool {
+    func claimQuestion() -> Bool {
         state.withLock { state in
             defer { state.isAsked = false }
             return state.isAsked
@@ -229,7 +229,7 @@ private final class Steering: Sendable {
     }
 
     /// How many requests are to be sent whose answer comes later.
-    func takeQuestions() -> Int {
+    func claimQuestions() -> Int {
         state.withLock { state in
             defer { state.questions = 0 }
             return state.questions
@@ -244,7 +244,7 @@ private final class Steering: Sendable {
         }
     }
 
-    private func take(_ line: String) {
+    private func handle(_ line: String) {
         state.withLock { state in
             switch line {
             case "settle": (state.mode, state.isSettled) = (.settling, false)
@@ -261,8 +261,8 @@ private final class Steering: Sendable {
     /// Reads on a thread of its own, because reading blocks.
     func readInput() throws {
         _ = try WorkerThread("steering") { [self] in
-            for line in InputLines() { take(line) }
-            take("quit")
+            for line in InputLines() { handle(line) }
+            handle("quit")
         }
     }
 }

@@ -81,7 +81,8 @@ struct SimulateCommand {
             try? write(simulation, verdict: "The run broke off.", isGood: false, summary: "\(error)")
             throw error
         }
-        Terminal.say(isJSON ? VisibleText(json: try json(verdict)) : VisibleText(lines: summary(verdict)))
+        Terminal.say(
+            isJSON ? VisibleText(json: try OneLineJSON.text(verdict)) : VisibleText(lines: summary(verdict)))
         try write(
             simulation, verdict: promise(verdict), isGood: verdict.isGood,
             summary: VisibleText(lines: summary(verdict)))
@@ -144,12 +145,6 @@ struct SimulateCommand {
             throw CommandFailure("the folder \(path) holds an earlier run; name an empty one with --keep")
         }
         return path
-    }
-
-    private func json(_ verdict: Verdict) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(verdict), as: UTF8.self)
     }
 
     private func faults(_ faults: Verdict.Faults) -> String {

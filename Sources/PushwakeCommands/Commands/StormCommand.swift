@@ -48,7 +48,8 @@ struct StormCommand {
         var keepsFolder = folder != nil
         defer { if !keepsFolder { try? FileManager.default.removeItem(atPath: workFolder) } }
         let verdict = try storm(in: workFolder)
-        Terminal.say(isJSON ? VisibleText(json: try verdict.json()) : VisibleText(lines: verdict.summary))
+        Terminal.say(
+            isJSON ? VisibleText(json: try OneLineJSON.text(verdict)) : VisibleText(lines: verdict.summary))
         if !verdict.isGood {
             keepsFolder = true
             Terminal.complain("the database of this run is in \(workFolder)")

@@ -60,7 +60,7 @@ package enum StoreRepair: Equatable {
     }
 
     private static func requeued(_ id: AnyHandlerID, _ name: String, _ step: borrowing Step) throws -> Done {
-        let isCalled = try step.status(of: id)?.due != nil
+        let isCalled = try step.status(of: id)?.dueAt != nil
         return Done(
             action: "requeue", row: id.rawValue, handler: name,
             effect: isCalled

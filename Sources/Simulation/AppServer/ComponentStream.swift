@@ -54,11 +54,9 @@ package final class ComponentStream {
             throw SimulationError(
                 "the server began no stream for \(address.domain); is that the port for components?")
         }
-        let digest = Crypto.digest(.sha1, "\(id)\(address.secret)".utf8).map { byte in
-            (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }
+        let digest = Crypto.digest(.sha1, "\(id)\(address.secret)".utf8).hexadecimal
         try send(
-            Element("handshake", namespace: Namespaces.component, children: []).with(text: digest.joined()))
+            Element("handshake", namespace: Namespaces.component, children: []).with(text: digest))
         guard case .element(let answer) = try next(deadline),
             answer.has(name: "handshake", namespace: Namespaces.component)
         else {

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Synchronization
 import XMPPCore
 
@@ -67,7 +67,7 @@ package final class PushLine: Sendable {
     func waitForPush(deadline: ContinuousClock.Instant) -> Bool {
         while ContinuousClock.now < deadline {
             if counts.state.withLock({ $0.pushes > $0.seen }) { return true }
-            usleep(500)
+            SystemThread.sleep(microseconds: 500)
         }
         return false
     }

@@ -117,10 +117,8 @@ package struct RunReport: Encodable {
 
     /// Returns the whole page, which needs nothing beside itself.
     package func page() throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         // No text of anybody's may end the element that it stands in.
-        let data = String(decoding: try encoder.encode(self), as: UTF8.self)
+        let data = try OneLineJSON.text(self)
             .replacing("<", with: "\\u003c").replacing(">", with: "\\u003e")
         return Self.text(PackageResources.report_html)
             .replacing("/*STYLE*/", with: Self.text(PackageResources.report_css))

@@ -62,7 +62,7 @@ package final class StormServer {
             .element
         }
         server.addService(at: room) { [weak server] stanza, service in
-            guard stanza.name == "presence" else { return archive.take(stanza, service) }
+            guard stanza.name == "presence" else { return archive.handle(stanza, service) }
             guard stanza["type"] == nil, let to = stanza["to"].flatMap({ try? JID($0) }) else { return }
             server?.send(entry(to: stanza["from"], id: stanza["id"]), from: to)
             server?.send(subject(to: stanza["from"]), from: room)

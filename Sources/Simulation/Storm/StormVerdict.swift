@@ -1,4 +1,3 @@
-import FoundationEssentials
 import Handlers
 import XMPPAccount
 import XMPPModules
@@ -101,12 +100,6 @@ package struct StormVerdict: Codable {
     /// The value below which so many of 100 lie; 0 of none.
     private static func value(of sorted: [Int], at percent: Int) -> Int {
         sorted.isEmpty ? 0 : sorted[min(sorted.count - 1, sorted.count * percent / 100)]
-    }
-
-    package func json() throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(self), as: UTF8.self)
     }
 
     package var summary: String {

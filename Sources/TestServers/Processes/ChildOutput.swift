@@ -35,8 +35,8 @@ package final class ChildOutput: Sendable {
     package func readLine(deadline: ContinuousClock.Instant) throws(ChildProcessError) -> String? {
         try state.withLock { state throws(ChildProcessError) in
             while true {
-                if let line = Self.takeLine(&state) { return line }
-                if state.ended { return Self.takeRest(&state) }
+                if let line = Self.removeLine(&state) { return line }
+                if state.ended { return Self.removeRest(&state) }
                 try Self.fill(&state, deadline: deadline)
             }
         }
@@ -83,7 +83,7 @@ package final class ChildOutput: Sendable {
     package func readToEnd(deadline: ContinuousClock.Instant) throws(ChildProcessError) -> String {
         try state.withLock { state throws(ChildProcessError) in
             while !state.ended { try Self.fill(&state, deadline: deadline) }
-            return Self.takeRest(&state) ?? ""
+            return Self.removeRest(&state) ?? ""
         }
     }
 
@@ -94,7 +94,7 @@ package final class ChildOutput: Sendable {
             .map { $0 + words.count }
     }
 
-    private static func takeLine(_ state: inout State) -> String? {
+    private static func removeLine(_ state: inout State) -> String? {
         let from = max(state.start, state.searched)
         guard let end = state.buffer[from...].firstIndex(of: UInt8(ascii: "\n")) else {
             state.searched = state.buffer.count
@@ -105,7 +105,7 @@ package final class ChildOutput: Sendable {
         return line
     }
 
-    private static func takeRest(_ state: inout State) -> String? {
+    private static func removeRest(_ state: inout State) -> String? {
         defer {
             state.buffer = []
             state.start = 0

@@ -86,9 +86,9 @@ package final class ChildProcess: Sendable {
                     standardInput.child.number, standardOutput.child.number, standardErrors.child.number,
                 ]))
         processID = life.processID
-        self.input = Mutex(standardInput.takeParent())
-        self.output = ChildOutput(reading: standardOutput.takeParent(), of: life)
-        self.errors = ChildOutput(reading: standardErrors.takeParent(), of: life)
+        self.input = Mutex(standardInput.removeParent())
+        self.output = ChildOutput(reading: standardOutput.removeParent(), of: life)
+        self.errors = ChildOutput(reading: standardErrors.removeParent(), of: life)
     }
 
     // MARK: - Feeding

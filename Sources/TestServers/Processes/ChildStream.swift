@@ -8,7 +8,7 @@ struct ChildStream: ~Copyable {
     private var parent: FileDescriptor?
 
     /// Hands over the end that stays; the child's end is closed.
-    consuming func takeParent() -> FileDescriptor? {
+    consuming func removeParent() -> FileDescriptor? {
         parent.take()
     }
 

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Glibc
+import Platform
 
 /// A child that is stopped (SIGSTOP) where it says a word, such as inside a transaction.
 package final class FrozenProcess {
@@ -17,13 +17,13 @@ package final class FrozenProcess {
     package init(_ program: String, _ arguments: [String], saying word: String) throws {
         process = try ChildProcess(program, arguments, input: .pipe, output: .pipe)
         while try nextLine() != word {}
-        process.signal(SIGSTOP)
+        process.signal(Signal.stop)
         let deadline = ContinuousClock.now + Self.limit
         while !isStopped {
             guard ContinuousClock.now < deadline else {
                 throw ChildProcessError(.timedOut, "The child \(process.processID) does not stop.")
             }
-            usleep(1000)
+            SystemThread.sleep(microseconds: 1000)
         }
     }
 
@@ -39,7 +39,7 @@ package final class FrozenProcess {
     /// - Returns: The next line that it writes.
     @discardableResult
     package func thaw() throws -> String {
-        process.signal(SIGCONT)
+        process.signal(Signal.resume)
         process.closeInput()
         return try nextLine()
     }

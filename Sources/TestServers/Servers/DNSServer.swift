@@ -1,3 +1,4 @@
+import Platform
 import XMPPTestKit
 import Glibc
 import Synchronization
@@ -41,25 +42,39 @@ package final class DNSServer: Sendable {
     private let socket: FileDescriptor
     private let port: UInt16
     private let state: Mutex<State>
-    private let stop: WakePipe
+    private let stop: Waker
 
     /// - Throws: ``TestServerError`` `startFailed` when the system has no socket to give.
     package init(_ zone: [String: [Record]]) throws(TestServerError) {
         let number = Glibc.socket(AF_INET, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        guard number >= 0, let port = LoopbackSocket.bindFreePort(number) else {
+        guard number >= 0, let port = Self.bindFreePort(number) else {
             throw TestServerError(.startFailed, "The system gave no port for a name server.")
         }
         socket = FileDescriptor(number)
         self.port = port
         state = Mutex(State(zone: zone))
-        stop = try WakePipe()
+        stop = try LoopbackSocket.makeWakePipe()
         let loop = Loop(number: dup(number), stop: stop)
-        guard LoopbackSocket.startThread({ [weak self] in loop.run { self?.answer($0) } }) else {
+        guard LoopbackSocket.startThread("names", { [weak self] in loop.run { self?.answer($0) } }) else {
             throw TestServerError(.startFailed, "No thread could be started for a name server.")
         }
     }
 
-    deinit { stop.raise() }
+    /// Binds a socket to a free port; nil when there is none.
+    private static func bindFreePort(_ number: Int32) -> UInt16? {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(number, $0, size) == 0 ? getsockname(number, $0, &size) : -1
+            }
+        }
+        return result == 0 ? UInt16(bigEndian: address.sin_port) : nil
+    }
+
+    deinit { stop.pipe.raise() }
 
     /// The address and port, in the form that a resolver takes.
     package var address: String { "127.0.0.1:\(port)" }
@@ -131,9 +146,9 @@ package final class DNSServer: Sendable {
     /// The thread: it knows the server only while it answers, so that the server can go.
     private final class Loop: Sendable {
         private let socket: FileDescriptor
-        private let stop: WakePipe
+        private let stop: Waker
 
-        init(number: Int32, stop: WakePipe) {
+        init(number: Int32, stop: Waker) {
             socket = FileDescriptor(number)
             self.stop = stop
         }
@@ -142,7 +157,7 @@ package final class DNSServer: Sendable {
             while true {
                 var entries = [
                     pollfd(fd: socket.number, events: Int16(POLLIN), revents: 0),
-                    pollfd(fd: stop.reader, events: Int16(POLLIN), revents: 0),
+                    pollfd(fd: stop.pipe.readEnd, events: Int16(POLLIN), revents: 0),
                 ]
                 _ = poll(&entries, 2, -1)
                 if entries[1].revents != 0 { return }

@@ -1,6 +1,6 @@
 import XMPPTestKit
 import FoundationEssentials
-import Glibc
+import Platform
 import Synchronization
 
 /// A real ejabberd as a child process: its own folder, its own loopback ports, no system service.
@@ -93,8 +93,8 @@ package final class EjabberdServer: TestServer {
 
     package func close(grace: Duration) { process.close(grace: grace) }
     package func kill() { process.kill() }
-    package func freeze() { process.signal(SIGSTOP) }
-    package func thaw() { process.signal(SIGCONT) }
+    package func freeze() { process.signal(Signal.stop) }
+    package func thaw() { process.signal(Signal.resume) }
 
     // MARK: - Accounts
 
@@ -150,7 +150,7 @@ package final class EjabberdServer: TestServer {
         repeat {
             let busy = try process.withChild { child throws(TestServerError) in try self.ask("busy", child) }
             if busy == nil || busy == "0" { return true }
-            usleep(2000)
+            SystemThread.sleep(microseconds: 2000)
         } while ContinuousClock.now < deadline
         return false
     }

@@ -1,5 +1,5 @@
 import XMPPTestKit
-import Glibc
+import Platform
 import Synchronization
 
 /// Stands between a client and a server on loopback: delays each direction, counts flights, keeps what the
@@ -38,7 +38,7 @@ package final class LoopbackProxy: Sendable {
 
         init(openedAt: Int64) { self.openedAt = openedAt }
 
-        mutating func note(fromClient: Bool) {
+        mutating func record(fromClient: Bool) {
             guard passages.count < Self.passageLimit else { return }
             passages.append(Passage(at: ServerTime.monotonicNanoseconds, isFromClient: fromClient))
         }
@@ -53,7 +53,7 @@ package final class LoopbackProxy: Sendable {
     package init(to target: UInt16, delay: Duration = .zero) throws(TestServerError) {
         shared = try ProxyState(target: target)
         let loop = ProxyLoop(shared, delay: Int64(delay / .milliseconds(1)))
-        guard LoopbackSocket.startThread({ loop.run() }) else {
+        guard LoopbackSocket.startThread("proxy", { loop.run() }) else {
             throw TestServerError(.startFailed, "No thread could be started for a proxy.")
         }
     }
@@ -75,8 +75,8 @@ package final class LoopbackProxy: Sendable {
         // The thread answers in a turn that began behind the question and found no such connection.
         while shared.state.withLock({ $0.departureAnswer < question }) {
             if ContinuousClock.now >= deadline { return false }
-            shared.signal.raise()
-            usleep(500)
+            shared.signal.pipe.raise()
+            SystemThread.sleep(microseconds: 500)
         }
         return true
     }
@@ -128,20 +128,20 @@ final class ProxyState: Sendable {
     }
 
     let reservation: LoopbackPort
-    let listener: FileDescriptor
-    let signal: WakePipe
+    let listener: StreamSocket
+    let signal: Waker
     let state: Mutex<State>
 
     init(target: UInt16) throws(TestServerError) {
         state = Mutex(State(target: target))
         reservation = try LoopbackPort.reserved()
         listener = try LoopbackSocket.listen(on: reservation)
-        signal = try WakePipe()
+        signal = try LoopbackSocket.makeWakePipe()
     }
 
     func change(_ body: (inout State) -> Void) {
         state.withLock { body(&$0) }
-        signal.raise()
+        signal.pipe.raise()
     }
 
     /// A connection begins; its number, and where it leads.
@@ -152,35 +152,7 @@ final class ProxyState: Sendable {
         }
     }
 
-    func note(_ index: Int, _ body: (inout LoopbackProxy.Record) -> Void) {
+    func record(_ index: Int, _ body: (inout LoopbackProxy.Record) -> Void) {
         state.withLock { body(&$0.records[index]) }
-    }
-}
-
-/// A socket pair whose reading end wakes a poll.
-final class WakePipe: Sendable {
-    private let reading: FileDescriptor
-    private let writing: FileDescriptor
-
-    init() throws(TestServerError) {
-        var numbers: [Int32] = [-1, -1]
-        let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-        guard socketpair(AF_UNIX, kind, 0, &numbers) == 0 else {
-            throw TestServerError(.startFailed, "The system gave no socket pair: \(systemMessage(errno)).")
-        }
-        reading = FileDescriptor(numbers[0])
-        writing = FileDescriptor(numbers[1])
-    }
-
-    var reader: Int32 { reading.number }
-
-    func raise() {
-        var byte: UInt8 = 1
-        _ = send(writing.number, &byte, 1, Int32(MSG_NOSIGNAL))
-    }
-
-    func clear() {
-        var bytes = [UInt8](repeating: 0, count: 64)
-        while recv(reader, &bytes, bytes.count, Int32(MSG_DONTWAIT)) > 0 {}
     }
 }

@@ -1,6 +1,6 @@
 import XMPPTestKit
 import FoundationEssentials
-import Glibc
+import Platform
 
 /// A real Prosody as a child process: its own folder, its own loopback ports, no system service.
 ///
@@ -82,8 +82,8 @@ package final class ProsodyServer: TestServer {
 
     package func close(grace: Duration) { process.close(grace: grace) }
     package func kill() { process.kill() }
-    package func freeze() { process.signal(SIGSTOP) }
-    package func thaw() { process.signal(SIGCONT) }
+    package func freeze() { process.signal(Signal.stop) }
+    package func thaw() { process.signal(Signal.resume) }
 
     // MARK: - Accounts and version
 
@@ -145,8 +145,7 @@ package final class ProsodyServer: TestServer {
         text.utf8.map { byte in
             let character = Character(UnicodeScalar(byte))
             if byte < 0x80, character.isLetter || character.isNumber { return String(character) }
-            let digits = String(byte, radix: 16)
-            return "%" + (digits.count == 1 ? "0" : "") + digits
+            return "%" + [byte].hexadecimal
         }.joined()
     }
 }

@@ -1,5 +1,5 @@
+import Platform
 import XMPPTestKit
-import Glibc
 
 /// The thread of a ``LoopbackProxy``.
 final class ProxyLoop: @unchecked Sendable {
@@ -7,8 +7,8 @@ final class ProxyLoop: @unchecked Sendable {
 
     /// One direction of a connection.
     private struct Lane {
-        let from: Int32
-        let to: Int32
+        let from: StreamSocket
+        let to: StreamSocket
         /// Bytes with the time at which they are passed on.
         var held: [(due: Int64, bytes: [UInt8])] = []
         /// The due bytes that were not passed on yet.
@@ -21,18 +21,12 @@ final class ProxyLoop: @unchecked Sendable {
 
     private struct Link {
         let index: Int
-        let client: FileDescriptorBox
-        let server: FileDescriptorBox
+        let client: StreamSocket
+        let server: StreamSocket
         var up: Lane
         var down: Lane
         /// Whether the client has sent something since it was last sent something.
         var isInFlight = false
-    }
-
-    /// A descriptor that can live in an array.
-    private final class FileDescriptorBox {
-        let descriptor: FileDescriptor
-        init(_ descriptor: consuming FileDescriptor) { self.descriptor = descriptor }
     }
 
     private let shared: ProxyState
@@ -69,7 +63,7 @@ final class ProxyLoop: @unchecked Sendable {
         }
         guard !orders.isSilent else {
             // What has arrived stays where it is; without a pause this would spin.
-            usleep(5000)
+            SystemThread.sleep(microseconds: 5000)
             return true
         }
         for index in links.indices { carry(&links[index]) }
@@ -80,20 +74,20 @@ final class ProxyLoop: @unchecked Sendable {
     /// Waits until something can be carried or is due; whether somebody connects.
     private func wait() -> Bool {
         var entries = [
-            pollfd(fd: shared.signal.reader, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: shared.listener.number, events: Int16(POLLIN), revents: 0),
+            PollEntry(shared.signal.pipe.readEnd), PollEntry(shared.listener.descriptor),
         ]
         for link in links {
             // A server with Nagle's algorithm would keep the rest of its answer back until then, up to 40 ms.
-            LoopbackSocket.acknowledgeAtOnce(link.up.from)
-            LoopbackSocket.acknowledgeAtOnce(link.down.from)
+            link.client.acknowledgeAtOnce()
+            link.server.acknowledgeAtOnce()
             entries.append(Self.entry(link.up.from, reads: link.up, writes: link.down))
             entries.append(Self.entry(link.down.from, reads: link.down, writes: link.up))
         }
         let due = links.flatMap { $0.up.held.prefix(1) + $0.down.held.prefix(1) }.map(\.due).min()
-        _ = poll(&entries, nfds_t(entries.count), due.map { Int32(clamping: max(0, $0 - Self.now)) } ?? 1000)
-        shared.signal.clear()
-        return entries[1].revents != 0
+        _ = try? PollEntry.wait(
+            &entries, milliseconds: due.map { Int32(clamping: max(0, $0 - Self.now)) } ?? 1000)
+        shared.signal.pipe.clear()
+        return entries[1].isReady
     }
 
     /// Cuts or strands every connection when that was ordered; whether it was.
@@ -114,37 +108,30 @@ final class ProxyLoop: @unchecked Sendable {
     /// Returns whether the client has closed its end, also when not all that it sent before was carried on.
     private static func hasDeparted(_ link: Link) -> Bool {
         if link.up.isAtEnd { return true }
-        var entry = pollfd(fd: link.up.from, events: hasEnded, revents: 0)
-        return poll(&entry, 1, 0) > 0
+        var entries = [PollEntry(link.client.descriptor, for: hasEnded)]
+        return (try? PollEntry.wait(&entries, milliseconds: 0)) ?? 0 > 0
     }
 
     /// POLLRDHUP of poll(2), which Swift's module of the C library leaves out.
-    private static let hasEnded: Int16 = 0x2000
+    private static let hasEnded = PollEvents(rawValue: 0x2000)
 
-    private static func entry(_ descriptor: Int32, reads: Lane, writes: Lane) -> pollfd {
-        let events = (reads.isAtEnd ? 0 : POLLIN) | (writes.output.isEmpty ? 0 : POLLOUT)
-        return pollfd(fd: events == 0 ? -1 : descriptor, events: Int16(events), revents: 0)
+    private static func entry(_ socket: StreamSocket, reads: Lane, writes: Lane) -> PollEntry {
+        var events: PollEvents = reads.isAtEnd ? [] : .readable
+        if !writes.output.isEmpty { events.insert(.writable) }
+        return PollEntry(events.isEmpty ? -1 : socket.descriptor, for: events)
     }
 
     private func accept() {
-        let number = Glibc.accept(shared.listener.number, nil, nil)
-        guard number >= 0 else { return }
-        let client = FileDescriptorBox(FileDescriptor(number))
-        _ = fcntl(number, F_SETFL, O_NONBLOCK)
-        _ = fcntl(number, F_SETFD, FD_CLOEXEC)
-        var on: Int32 = 1
-        setsockopt(number, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
+        guard let client = try? StreamSocket.accept(from: shared.listener.descriptor) else { return }
+        client.sendAtOnce()
         let (index, target) = shared.start()
-        guard let connection = LoopbackSocket.connect(to: target) else {
-            LoopbackSocket.resetOnClose(number)
-            return
+        guard let server = LoopbackSocket.connect(to: target) else {
+            return StreamSocket.resetOnClose(client.descriptor)
         }
-        let server = FileDescriptorBox(connection)
-        let (near, far) = (number, server.descriptor.number)
         links.append(
             Link(
-                index: index, client: client, server: server, up: Lane(from: near, to: far),
-                down: Lane(from: far, to: near)))
+                index: index, client: client, server: server, up: Lane(from: client, to: server),
+                down: Lane(from: server, to: client)))
     }
 
     private func carry(_ link: inout Link) {
@@ -153,7 +140,7 @@ final class ProxyLoop: @unchecked Sendable {
         if !arrived.isEmpty {
             let isNew = !link.isInFlight
             link.isInFlight = true
-            shared.note(link.index) { record in
+            shared.record(link.index) { record in
                 if isNew { record.flights += 1 }
                 record.sent += arrived.count
                 let room = (1 << 20) - record.clientBytes.count
@@ -162,13 +149,13 @@ final class ProxyLoop: @unchecked Sendable {
         }
         if room(of: link) == 0, !link.up.isAtEnd { leave(&link) }
         _ = read(&link.down)
-        if write(&link.up) > 0 { shared.note(link.index) { $0.note(fromClient: true) } }
+        if write(&link.up) > 0 { shared.record(link.index) { $0.record(fromClient: true) } }
         let delivered = write(&link.down)
         if delivered > 0 {
             link.isInFlight = false
-            shared.note(link.index) { record in
+            shared.record(link.index) { record in
                 record.received += delivered
-                record.note(fromClient: false)
+                record.record(fromClient: false)
             }
         }
     }
@@ -181,24 +168,29 @@ final class ProxyLoop: @unchecked Sendable {
         }
     }
 
-    /// The client's end breaks; the server's end closes behind what was carried.
+    /// The client's end breaks; the server's end closes after what was carried.
     private func leave(_ link: inout Link) {
         link.up.isAtEnd = true
-        shutdown(link.client.descriptor.number, Int32(SHUT_RDWR))
+        link.client.shutdownBoth()
     }
 
     private func read(_ lane: inout Lane, atMost limit: Int? = nil, isLost: Bool = false) -> [UInt8] {
         guard !lane.isAtEnd, limit != 0 else { return [] }
         var bytes = [UInt8](repeating: 0, count: min(limit ?? .max, 64 * 1024))
-        let count = recv(lane.from, &bytes, bytes.count, Int32(MSG_DONTWAIT))
-        if count > 0 {
+        do {
+            let count = try bytes.withUnsafeMutableBytes { try lane.from.receive(into: $0) }
+            guard let count, count > 0 else {
+                lane.isAtEnd = count == 0
+                return []
+            }
             let arrived = Array(bytes.prefix(count))
             if isLost { return [] }
             lane.held.append((Self.now + delay, arrived))
             return arrived
+        } catch {
+            if error as? Errno != .notConnected { lane.isAtEnd = true }
+            return []
         }
-        if count == 0 || ![EAGAIN, EINTR, ENOTCONN].contains(errno) { lane.isAtEnd = true }
-        return []
     }
 
     /// Sends what is due; how many bytes went.
@@ -209,26 +201,26 @@ final class ProxyLoop: @unchecked Sendable {
         }
         var total = 0
         while !lane.output.isEmpty {
-            let count = lane.output.withUnsafeBytes {
-                send(lane.to, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
-            }
-            guard count > 0 else {
-                if ![EAGAIN, EINTR, ENOTCONN].contains(errno) { (lane.output, lane.isAtEnd) = ([], true) }
+            do {
+                let count = try lane.output.withUnsafeBytes { try lane.to.send($0) }
+                guard count > 0 else { break }
+                lane.output = lane.output.dropFirst(count)
+                total += count
+            } catch {
+                if error as? Errno != .notConnected { (lane.output, lane.isAtEnd) = ([], true) }
                 break
             }
-            lane.output = lane.output.dropFirst(count)
-            total += count
         }
         if lane.isAtEnd && lane.isIdle && !lane.isShut {
-            shutdown(lane.to, Int32(SHUT_WR))
+            lane.to.shutdownWriting()
             lane.isShut = true
         }
         return total
     }
 
     private func reset(_ link: Link) {
-        LoopbackSocket.resetOnClose(link.client.descriptor.number)
-        LoopbackSocket.resetOnClose(link.server.descriptor.number)
+        StreamSocket.resetOnClose(link.client.descriptor)
+        StreamSocket.resetOnClose(link.server.descriptor)
     }
 
     private static var now: Int64 { ServerTime.monotonicMilliseconds }

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Glibc
+import Platform
 import Synchronization
 package import XMPPCore
 
@@ -171,7 +171,7 @@ package final class SlixmppPeer: Sendable {
     /// Returns the Python that has slixmpp: `PUSHWAKE_PYTHON`, or `peers/bin/python` in the `.build` above the running program
     /// (where `make setup` puts it) or in that of the current folder, or `python3` on `PATH`.
     package static func locatePython() -> String {
-        if let named = getenv("PUSHWAKE_PYTHON") { return String(cString: named) }
+        if let named = ThisProcess.environment("PUSHWAKE_PYTHON") { return named }
         let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         var candidates: [String] = []
         var folder = program[...]
@@ -180,6 +180,6 @@ package final class SlixmppPeer: Sendable {
             if folder.hasSuffix("/.build") { candidates.append("\(folder)/peers/bin/python") }
         }
         candidates.append("\(FileManager.default.currentDirectoryPath)/.build/peers/bin/python")
-        return candidates.first { access($0, X_OK) == 0 } ?? "python3"
+        return candidates.first(where: FileManager.default.isExecutableFile) ?? "python3"
     }
 }

@@ -4,14 +4,14 @@ public import XMPPCore
 
 /// A link to an encrypted file: `aesgcm://host/path#IV+key`.
 ///
-/// The file is on a web server, encrypted with AES-256-GCM and with the tag at its end. Key and IV stand in the fragment,
+/// The file is on a web server, encrypted with AES-256-GCM and with the tag at its end. The fragment holds key and IV,
 /// which is never sent to that server; the link itself goes as the text of an encrypted message.
 ///
 /// ```swift
-/// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
+/// guard let link = AesgcmLink(message.body ?? "") else { return }
+/// var file = try link.decrypting()
 /// for piece in pieces { put(try file.update(piece)) }
-/// put(try file.finish())
-/// try account.omemo.send(OmemoContent(body: file.link.text), to: juliet, in: step)
+/// try file.finish()  // or delete what was written
 /// ```
 ///
 /// Source: XEP-0454 sections 3 and 4.
@@ -63,7 +63,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     public var text: ForeignText {
         let place = address.utf8.dropFirst("https://".utf8.count)
         return ForeignText(
-            Self.scheme + String(Substring(place)) + "#" + Self.hexadecimal(iv) + Self.hexadecimal(key))
+            Self.scheme + String(Substring(place)) + "#" + iv.hexadecimal + key.hexadecimal)
     }
 
     /// The address alone: links appear in logs, keys must not.
@@ -167,10 +167,6 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     }
 
     // MARK: Hexadecimal
-
-    private static func hexadecimal(_ bytes: [UInt8]) -> String {
-        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-    }
 
     private static func bytes(hexadecimal text: some Sequence<UInt8>) -> [UInt8]? {
         let digits = Array(text)

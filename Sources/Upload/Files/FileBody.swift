@@ -28,7 +28,7 @@ final class FileBody {
 
     /// Fills as much of the buffer as is wanted; 0 bytes are the end.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(UploadError) -> Int {
-        guard left > 0 else { return takeTag(into: buffer) }
+        guard left > 0 else { return readTag(into: buffer) }
         let space = UnsafeMutableRawBufferPointer(
             rebasing: buffer.prefix(Int(min(left, Int64(buffer.count)))))
         let count = try file.read(into: space)
@@ -46,7 +46,7 @@ final class FileBody {
         do { tag = try cipher?.finish()[...] ?? [] } catch { throw UploadError(error) }
     }
 
-    private func takeTag(into buffer: UnsafeMutableRawBufferPointer) -> Int {
+    private func readTag(into buffer: UnsafeMutableRawBufferPointer) -> Int {
         let piece = tag.prefix(buffer.count)
         buffer.copyBytes(from: piece)
         tag = tag.dropFirst(piece.count)

@@ -1,6 +1,6 @@
 import Platform
 
-/// A file that is open for reading, and what tells it from another one in its place.
+/// A file that is open for reading, and its identity.
 final class LocalFile {
     /// The identity of a file when its upload was requested.
     struct Identity: Hashable, Sendable {

@@ -236,7 +236,7 @@ extension SimulatedLink {
     }
 }
 
-/// Puts records together again; see ``Connection/beginRecords()``.
+/// Puts records together again; see ``Connection/startRecords()``.
 struct RecordReader {
     private var bytes: [UInt8] = []
 

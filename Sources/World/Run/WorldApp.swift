@@ -3,6 +3,7 @@ package import Handlers
 import PubSub
 package import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// The application of the world: what its processes do, noted in tables that the model reads.
 ///
@@ -105,10 +106,10 @@ package enum WorldApp {
         let jid = try JID(WorldLists.contact(n % 6))
         let change: AccountOperation<IQReply, Void> =
             switch (list, n % 3) {
-            case (.roster, 0): .removeContact(jid)
-            case (.roster, _): .setContact(jid, name: "n-\(n)")
-            case (.blocking, 0): .unblock([jid])
-            case (.blocking, _): .block([jid])
+            case (.roster, 0): .roster.remove(jid)
+            case (.roster, _): .roster.set(RosterItem(jid, name: "n-\(n)"))
+            case (.blocking, 0): .blocking.unblock([jid])
+            case (.blocking, _): .blocking.block([jid])
             }
         try account.send(
             change, then: Changed(n: n).durable, orElse: Abandoned(n: n).durable, timeout: .seconds(60),

@@ -125,8 +125,8 @@ package final class WorldServer {
 
     private func perform() {
         while true {
-            let actions = core.takeActions()
-            for row in core.takeLog().rows {
+            let actions = core.removeActions()
+            for row in core.removeLog().rows {
                 follow(row)
                 onRow(row)
             }

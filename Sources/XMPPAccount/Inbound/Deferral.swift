@@ -11,7 +11,7 @@ final class Deferral: Sendable {
     /// Whether a handler asked for it to be handled later; what it asked in a savepoint that was undone does not count.
     var mayBeDeferred: Bool { state.withLock { $0 } }
 
-    func noteDeferred() { state.withLock { $0 = true } }
+    func recordDeferral() { state.withLock { $0 = true } }
 }
 
 /// A context whose stanza a handler may acknowledge later: ``MessageReceived``, ``PresenceReceived``, ``IQRequest``,
@@ -28,7 +28,7 @@ public protocol DeferrableContext: AccountContext {
     ///
     /// - A message or presence reaches the listeners again; the modules have already processed a presence.
     /// - A request is answered once: an answer also acknowledges it, and its timeout goes on
-    ///   (``AccountConfiguration/requestTimeout``).
+    ///   (``AccountConfiguration/connectedRequestTimeout``).
     /// - The handler of an answer does not end with this call: its writes commit, and the request does not time out any
     ///   more. It ends when the answer is acknowledged, or with a call that does not defer. If the session is lost before,
     ///   it is invalidated with `sessionLost`.
@@ -76,7 +76,7 @@ extension Account {
             )
         }
         try sessions.defer(delivery.receipt, in: step)
-        delivery.noteDeferred()
+        delivery.recordDeferral()
         return delivery.receipt
     }
 

@@ -2,7 +2,7 @@ public import Handlers
 import IQTracker
 public import XMPPCore
 
-/// The context of a standing handler that answers requests of others; see ``Account/answer(_:in:with:in:)``.
+/// The context of a standing handler that answers requests of others. See ``Account/answer(_:in:with:in:)``.
 ///
 /// ```swift
 /// @Handler("version.asked")
@@ -93,7 +93,7 @@ extension Account {
     ///
     /// The handler calls ``IQRequest/reply(_:in:)`` or ``IQRequest/refuse(_:in:)``, now or later, also as an
     /// `AsyncHandler`: each request is answered once. When it fails for good, or has not answered within
-    /// ``AccountConfiguration/requestTimeout``, the answer is `internal-server-error`. Who asks for anything else gets
+    /// ``AccountConfiguration/connectedRequestTimeout``, the answer is `internal-server-error`. Who asks for anything else gets
     /// `service-unavailable`.
     ///
     /// ```swift

@@ -30,8 +30,9 @@ extension PresenceReceived: StoredContext, AccountContext {
 }
 
 extension Account {
-    /// Calls a stored handler with every presence, in the process that receives it, after the modules. The roster has
-    /// already recorded the presence.
+    /// Calls a stored handler with every presence, after the modules.
+    ///
+    /// It runs in the process that receives the presence. The roster has already recorded it.
     ///
     /// ```swift
     /// try await account.perform { try account.listenToPresence(as: "door", Door.Seen().durable, in: $0) }

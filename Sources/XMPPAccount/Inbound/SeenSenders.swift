@@ -50,7 +50,7 @@ struct SeenSenders {
             max(now, Timestamp(milliseconds: newest.milliseconds + 1))
         }
 
-        mutating func noted(at time: Timestamp) {
+        mutating func recorded(at time: Timestamp) {
             newest = max(newest, time)
             marks += 1
         }

@@ -143,7 +143,7 @@ extension SeenTable {
                     ON CONFLICT DO NOTHING
                     """,
                     sender.id, old.at, mark, account, old.number) == 1
-            if isMoved { sender.noted(at: old.at) }
+            if isMoved { sender.recorded(at: old.at) }
             try senders.store(
                 sender, limit: isSent ? SeenSenders.marksSent : SeenSenders.marksEach, in: step)
         }

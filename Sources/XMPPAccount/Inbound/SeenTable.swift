@@ -26,7 +26,7 @@ struct SeenTable {
         guard let last = marks.last else { return true }
         var sender = try senders.sender((message.message.from ?? last.peer).bare, in: step)
         var isNew = true
-        for mark in marks where isNew { isNew = try note(mark, of: &sender, in: step) }
+        for mark in marks where isNew { isNew = try record(mark, of: &sender, in: step) }
         try senders.store(sender, limit: SeenSenders.marksEach, in: step)
         if BuiltInFault.repeatArchived.isOn, case .archive = message.source { return true }
         return isNew || BuiltInFault.forgetDuplicates.isOn
@@ -48,9 +48,9 @@ struct SeenTable {
     // MARK: What was sent from here
 
     /// Notes a message of our own, which archives, rooms and other clients' copies may give back.
-    func noteSent(_ id: ForeignText, own: JID, in step: borrowing Step) throws(HandlerError) {
+    func recordSent(_ id: ForeignText, own: JID, in step: borrowing Step) throws(HandlerError) {
         var sender = try senders.sender(nil, in: step)
-        _ = try note(Mark(peer: own.bare, id: "\(Mark.sent)\(id)", digest: 0), of: &sender, in: step)
+        _ = try record(Mark(peer: own.bare, id: "\(Mark.sent)\(id)", digest: 0), of: &sender, in: step)
         try senders.store(sender, limit: SeenSenders.marksSent, in: step)
     }
 
@@ -148,7 +148,7 @@ struct SeenTable {
     }
 
     /// - Returns: Whether it was not noted before, or only for a message that is not handled yet.
-    private func note(
+    private func record(
         _ mark: Mark, of sender: inout SeenSenders.Sender, in step: borrowing Step
     ) throws(HandlerError) -> Bool {
         let (peer, bytes, at) = (mark.peer.description, mark.bytes, sender.time(step.now))
@@ -161,7 +161,7 @@ struct SeenTable {
                 ON CONFLICT DO NOTHING
                 """, sender.id, at, bytes, account, peer, mark.id, mark.digest) == 1
         if isNoted {
-            sender.noted(at: at)
+            sender.recorded(at: at)
             return true
         }
         let isPostponed =

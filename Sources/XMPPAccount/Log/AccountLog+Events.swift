@@ -2,7 +2,7 @@ package import Handlers
 package import XMPPCore
 
 extension AccountConfiguration {
-    /// Tells the log that a listener is so slow that it does not get an event.
+    /// Logs that a listener is too slow to get an event.
     func logDropped(_ event: Any) {
         log(.warning, .handlers, "a listener is too slow and misses an event: \(type(of: event))")
     }
@@ -17,7 +17,7 @@ extension AccountConfiguration {
         return logged
     }
 
-    /// Tells the log what listeners are told.
+    /// Logs the events of listeners.
     func log(_ event: AccountEvent) {
         switch event {
         case .bound(let jid): log(.info, .session, "bound \(jid): a new session")

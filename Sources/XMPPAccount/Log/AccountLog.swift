@@ -56,7 +56,7 @@ public final class AccountLog: Sendable {
         package static let xml = Module("xml")
     }
 
-    /// One line.
+    /// Line of the log.
     ///
     /// ```swift
     /// let log = AccountLog { entry in if entry.level >= .warning { print(entry) } }
@@ -68,7 +68,7 @@ public final class AccountLog: Sendable {
         package let isTrace: Bool
         /// Subject of the entry.
         public let module: String
-        /// Account of the entry; nil for entries of a store, which may serve several accounts.
+        /// Account of the entry. Nil for entries of a store, which may serve several accounts.
         public let account: JID?
         /// The message in one line, escaped as by ``/XMPPCore/ForeignText/visible``, whatever a peer sent.
         public let message: String

@@ -168,10 +168,7 @@ struct LoginTable {
         var bytes = Crypto.randomBytes(16)
         bytes[6] = bytes[6] & 0x0F | 0x40
         bytes[8] = bytes[8] & 0x3F | 0x80
-        let digits = bytes.map { byte in
-            let text = String(byte, radix: 16)
-            return text.count == 1 ? "0" + text : text
-        }.joined()
+        let digits = bytes.hexadecimal
         let groups = [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { range in
             String(Array(digits)[range])
         }

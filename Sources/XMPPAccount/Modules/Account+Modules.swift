@@ -31,7 +31,7 @@ extension Account {
     private func place(_ module: RegisteredModule, _ isPlaced: Kept<Bool>, in step: borrowing Step) throws {
         let list = try modules.adding(module)
         try list.checkTables(in: store)
-        try list.note(account: id, retired: [], in: step)
+        try list.record(account: id, retired: [], in: step)
         changeModules { _ in list }
         isPlaced.value = true
         guard let session = try sessions.openNumber(in: step) else { return }
@@ -52,18 +52,20 @@ extension Account {
     public func remove<Module: AccountModule>(_ type: Module.Type) async throws -> Module {
         let removed = try module(type)
         guard let module = modules.first(named: type.name) else { throw missing(type) }
-        let isTaken = Kept(false)
+        let isWithdrawn = Kept(false)
         do {
-            try await perform { step in try self.take(module, isTaken, in: step) }
+            try await perform { step in try self.withdraw(module, isWithdrawn, in: step) }
         } catch {
-            if isTaken.value { changeModules { (try? $0.adding(module)) ?? $0 } }
+            if isWithdrawn.value { changeModules { (try? $0.adding(module)) ?? $0 } }
             throw error
         }
         module.hooks.stop?(self)
         return removed
     }
 
-    private func take(_ module: RegisteredModule, _ isTaken: Kept<Bool>, in step: borrowing Step) throws {
+    private func withdraw(_ module: RegisteredModule, _ isWithdrawn: Kept<Bool>, in step: borrowing Step)
+        throws
+    {
         let list = try modules.removing(module)
         if try sessions.openNumber(in: step) != nil {
             try guarding(module, in: step) {
@@ -71,9 +73,9 @@ extension Account {
             }
         }
         try guarding(module, in: step) { try module.hooks.reset?(.session, self, step) }
-        try list.note(account: id, retired: [module.name], in: step)
+        try list.record(account: id, retired: [module.name], in: step)
         changeModules { _ in list }
-        isTaken.value = true
+        isWithdrawn.value = true
         try announceFeaturesAnyway(in: step)
         configuration.log(.info, .session, "removed the module '\(module.name)'")
     }
@@ -83,7 +85,7 @@ extension Account {
         let late = try ModuleList.late(account: id, session: session, in: step)
         guard !late.isEmpty else { return }
         for module in modules.modules where late.contains(module.name) {
-            try beginning(module, .session, in: step)
+            try startModule(module, .session, in: step)
         }
         try ModuleList.setStarted(account: id, session: session, in: step)
         try announceFeaturesAnyway(in: step)

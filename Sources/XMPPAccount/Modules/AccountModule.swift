@@ -19,7 +19,7 @@ public import XMPPCore
 ///     }
 ///
 ///     private func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
-///         guard message.source == .live, let from = message.message.from,
+///         guard message.source == .direct, let from = message.message.from,
 ///             message.message.element.child("attention", "urn:xmpp:attention:0") != nil
 ///         else { return false }
 ///         try step.execute("INSERT INTO called(by, at) VALUES (?, ?)", from.bare.description, step.now)
@@ -32,7 +32,7 @@ public protocol AccountModule: Sendable {
     /// The module's name; unique in an account, stored, and never changed.
     static var name: String { get }
 
-    /// Registers what the module does; called once, when an account gets the module.
+    /// Registers what the module does. Called once, when an account gets the module.
     ///
     /// - Parameter hooks: The hooks of this module, changed in place. Those that stay unset do nothing.
     func register(in hooks: inout ModuleHooks)
@@ -97,7 +97,7 @@ public enum ModuleAnswer: Sendable {
     case error(StanzaError)
 }
 
-/// The marks of handled messages that a module needs, so that duplicates of those messages are recognized.
+/// Marks of handled messages that a module needs to recognize duplicates.
 ///
 /// ```swift
 /// let marks = NeededMarks(since: lastMessageAt - .seconds(60))
@@ -129,7 +129,7 @@ public struct NeededMarks: Hashable, Sendable {
     }
 }
 
-/// Event of a module, sent to the program after the commit; see ``Account/events(of:)``.
+/// Event of a module, sent to the program after the commit. See ``Account/events(of:)``.
 ///
 /// ```swift
 /// struct Called: ModuleEvent { let by: JID }

@@ -18,7 +18,7 @@ public enum FilteredStanza: Sendable {
 }
 
 extension ErrorCode<AccountError> {
-    /// A filter of a module stopped what was to be sent; the message says which and why.
+    /// A filter of a module stopped what was to be sent. The message says which and why.
     public static var stoppedByFilter: Self { Self(rawValue: "stopped-by-filter") }
 }
 

@@ -22,12 +22,12 @@ public struct ModuleHooks: Sendable {
     public var dependencies: [any AccountModule.Type] = []
     /// Whether the module starts before the account's presence makes the server send waiting messages.
     public var startsBeforePresence = false
-    /// The tables of the module and its durable handlers; the store must have been opened with them.
+    /// The tables of the module and its durable handlers. The store must have been opened with them.
     public var schema: Schema?
     /// The features of the module for service discovery (XEP-0030 section 3.1).
     public var features: Set<String> = []
 
-    /// Returns the features at this moment, if they depend on stored data; replaces ``features``.
+    /// Returns the features at this moment, if they depend on stored data. Replaces ``features``.
     ///
     /// Call ``Account/announceFeatures(in:)`` in the step that changes it. If the hook throws, presence is sent without
     /// capabilities, and the module that requested the features is reported as failed.
@@ -61,8 +61,9 @@ public struct ModuleHooks: Sendable {
     /// module is reset after that.
     public var end: (@Sendable (_ account: Account, _ step: borrowing Step) throws -> Void)?
 
-    /// Stops the module, as the account is closed in this process or the module was removed. Modules that depend on others
-    /// are stopped before them. Runs outside of any step.
+    /// Stops the module, when the account closes or the module is removed.
+    ///
+    /// Modules that depend on others are stopped before them. Runs outside of any step.
     public var stop: (@Sendable (_ account: Account) -> Void)?
 
     // MARK: Stanzas
@@ -77,7 +78,9 @@ public struct ModuleHooks: Sendable {
     public var filterIncoming:
         (@Sendable (_ stanza: Stanza, _ account: Account, _ step: borrowing Step) throws -> FilteredStanza)?
 
-    /// Decides about a stanza to be sent by the program, a module or the account itself, before it is stored.
+    /// Decides about a stanza to be sent, before it is stored.
+    ///
+    /// The program, a module or the account itself sends it.
     ///
     /// Filters run in the reverse order of the modules, so the first one is nearest to the server. The sender of a stopped
     /// stanza gets an ``AccountError`` `stoppedByFilter`; an answer to a request of another entity becomes
@@ -102,11 +105,11 @@ public struct ModuleHooks: Sendable {
     public var receivePresence:
         (@Sendable (_ presence: Presence, _ account: Account, _ step: borrowing Step) throws -> Void)?
 
-    /// Receives the name and the attributes of a stanza that could not be read, and was counted.
+    /// Receives the name and the attributes of an unreadable, counted stanza.
     public var receiveUnreadable:
         (@Sendable (_ root: Element, _ account: Account, _ step: borrowing Step) throws -> Void)?
 
-    /// Answers a request of another entity; returns nil if the request is not this module's. The answer commits with the
+    /// Answers a request of another entity. Returns nil if the request is not this module's. The answer commits with the
     /// count. If the hook throws, the answer is `internal-server-error`.
     public var answer:
         (@Sendable (_ request: IQ, _ account: Account, _ step: borrowing Step) throws -> ModuleAnswer?)?

@@ -139,7 +139,7 @@ struct ModuleList: Sendable {
         ])
 
     /// Notes the modules of an account. A process without one of them would take in what that module is to see.
-    func note(account: Int64, retired: Set<String>, in step: borrowing Step) throws {
+    func record(account: Int64, retired: Set<String>, in step: borrowing Step) throws {
         for name in retired {
             try step.execute("DELETE FROM module WHERE account = ? AND name = ?", account, name)
         }
@@ -183,11 +183,11 @@ extension Account {
         let late = try ModuleList.late(account: id, session: session, in: step)
         let modules = modules.modules.filter { !late.contains($0.name) }
         for module in modules where module.hooks.startsBeforePresence {
-            try beginning(module, scope, in: step)
+            try startModule(module, scope, in: step)
         }
         if scope == .session, configuration.sendsInitialPresence { try sendInitialPresence(in: step) }
         for module in modules where !module.hooks.startsBeforePresence {
-            try beginning(module, scope, in: step)
+            try startModule(module, scope, in: step)
         }
         try startLate(session, in: step)
         if scope == .stream { try announceLate(in: step) }
@@ -216,13 +216,13 @@ extension Account {
         }
     }
 
-    func beginning(_ module: RegisteredModule, _ scope: ModuleScope, in step: borrowing Step) throws {
+    func startModule(_ module: RegisteredModule, _ scope: ModuleScope, in step: borrowing Step) throws {
         try guarding(module, in: step) {
             try usingReserve(in: step) { try module.hooks.start?(scope, self, step) }
         }
     }
 
-    /// Undoes what a module did that throws, and tells; the rest of the step goes on.
+    /// Undoes the changes of a module that throws, and reports the error; the rest of the step continues.
     func guarding(_ module: RegisteredModule, in step: borrowing Step, _ body: () throws -> Void) throws {
         do {
             try step.undoingOnError(body)

@@ -2,14 +2,14 @@ public import XMPPCore
 
 import FoundationEssentials
 
-/// A stanza of ours that the server has taken responsibility for (XEP-0198 section 4), by the names it was sent under.
+/// A sent stanza that the server has acknowledged (XEP-0198 section 4).
 public struct AcknowledgedStanza: Hashable, Sendable {
     /// The element's id; nil when it has none.
     public let id: ForeignText?
     /// The key under which it was sent, as JSON.
     let storedKey: String?
 
-    /// Returns the key under which it was sent; nil when it was sent without one.
+    /// Returns the key under which it was sent. Nil when it was sent without one.
     ///
     /// ```swift
     /// try await account.send(message, key: MessageKey(chat: "juliet", row: 17))

@@ -10,7 +10,7 @@ extension Account {
     /// same, and wakes nobody. Canceling the task cancels the request.
     ///
     /// ```swift
-    /// try await account.request(.setContact(juliet, name: "Juliet"))
+    /// try await account.request(.roster.set(RosterItem(juliet, name: "Juliet")))
     /// let items = try await account.request(.discoItems(of: server))
     /// ```
     ///

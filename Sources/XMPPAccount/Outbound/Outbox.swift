@@ -110,7 +110,7 @@ package struct Outbox {
 
     /// Removes and returns presence, requests, replies and fleeting messages of a lost session: they meant a resource that is gone.
     ///
-    /// - Parameter last: Behind which row to go on, so that every row is looked at once; 0 at first.
+    /// - Parameter last: Row after which to continue, so that every row is looked at once; 0 at first.
     func claimVoid(after last: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> [Removed] {
         let rows = try step.all(
             """
@@ -127,7 +127,7 @@ package struct Outbox {
     /// XEP-0198 section 5: after a failed resumption unacknowledged stanzas may be sent again, and then
     /// "a client SHOULD add a delay element with the original (failed) send date".
     ///
-    /// - Parameter last: Behind which row to go on, so that every row is looked at once; 0 at first.
+    /// - Parameter last: Row after which to continue, so that every row is looked at once; 0 at first.
     /// - Returns: The last of them; nil when there is none left.
     func requeueMessages(after last: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> Int64?

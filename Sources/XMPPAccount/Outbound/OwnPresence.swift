@@ -1,7 +1,7 @@
 public import Handlers
 package import XMPPCore
 
-/// The available presence that this session told to everybody who may see it, as the program gave it.
+/// The available presence that this session sent, as the program gave it.
 struct OwnPresenceTable {
     let account: Int64
 
@@ -18,7 +18,7 @@ struct OwnPresenceTable {
         ])
 
     /// Notes presence that is sent. What goes to one address alone, such as a room, is none of this.
-    func note(_ presence: Presence, in step: borrowing Step) throws(HandlerError) {
+    func record(_ presence: Presence, in step: borrowing Step) throws(HandlerError) {
         guard presence.to == nil else { return }
         switch presence.type {
         case nil: try set(presence.element, in: step)
@@ -58,10 +58,11 @@ struct OwnPresenceTable {
 }
 
 extension Account {
-    /// Tells everybody who sees the account's presence that what it understands has changed (XEP-0115 section 6.1): the
-    /// presence that the program sent last goes out again, with what the modules add to it now.
+    /// Sends the account's presence again after its features changed (XEP-0115 section 6.1).
     ///
-    /// Without a stream it is told once the session is resumed; a new session tells it anyway. An account that is not
+    /// It is the presence that the program sent last, with what the modules add to it now.
+    ///
+    /// Without a stream it is sent once the session is resumed; a new session sends it anyway. An account that is not
     /// available stays so.
     ///
     /// - Parameter step: The step that it commits with.
@@ -72,13 +73,13 @@ extension Account {
         try send(presence, in: step)
     }
 
-    /// Tells what has changed while there was no stream.
+    /// Sends the changes of the time without a stream.
     func announceLate(in step: borrowing Step) throws {
         guard try ownPresence.isLate(in: step) else { return }
         try announceFeaturesAnyway(in: step)
     }
 
-    /// Announces although the outbox may be full. That a filter stops it is told.
+    /// Announces although the outbox may be full. A filter that stops it is reported.
     func announceFeaturesAnyway(in step: borrowing Step) throws {
         do {
             try usingReserve(in: step) { try announceFeatures(in: step) }

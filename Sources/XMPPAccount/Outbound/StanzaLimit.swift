@@ -95,7 +95,7 @@ extension Account {
 
     /// Takes out what the server does not take, before a stream carries it.
     ///
-    /// - Returns: What to tell the program.
+    /// - Returns: Events for the program.
     func removeRefused(in step: borrowing Step) throws -> [AccountEvent] {
         var events: [AccountEvent] = []
         let limit = try logins.stanzaLimit(in: step)
@@ -111,7 +111,7 @@ extension Account {
             let reason =
                 isKnown
                 ? "it has \(refused.size) bytes, and the server takes \(limit) at most"
-                : "the server has ended the stream behind it again and again; it has \(refused.size) bytes"
+                : "the server ended the stream after it several times; it has \(refused.size) bytes"
             events.append(.refused(refused.stanza, reason: reason))
         }
         return events

@@ -12,7 +12,7 @@ protocol LoginKeeping: Sendable {
     func spendToken() throws -> SpentToken?
     /// The server does not take that token any more.
     func discard(_ token: SpentToken) throws
-    /// The server is not what it was: what is sent ahead of its features cannot be relied on.
+    /// The server is not what it was: data sent before its features may be wrong.
     func forgetOffer() throws
     /// Lends the data that resume the session, if there are any, while no other process can take the account over.
     func withResumption(_ use: (StreamOpener.Resumption?) throws -> Void) throws
@@ -84,7 +84,7 @@ final class LoginMemory: Sendable {
     }
 
     /// Keeps where a stream error sends the client.
-    func note(_ error: AccountError, of configuration: AccountConfiguration) {
+    func record(_ error: AccountError, of configuration: AccountConfiguration) {
         redirection = StreamConnector.redirection(error, configuration)
     }
 

@@ -1,18 +1,18 @@
 public import Handlers
 public import XMPPCore
 
-/// The choice between resuming a session and binding a new one; see ``AccountConfiguration/chooseSession``.
+/// The choice between resuming a session and binding a new one. See ``AccountConfiguration/chooseSession``.
 ///
 /// ```swift
 /// configuration.chooseSession = { session in session?.isLikelyKept == true ? .resume : .bind }
 /// ```
 public enum SessionChoice: Hashable, Sendable {
-    /// Resumes the stored session, the default; binds a new one if the server does not keep it.
+    /// Resumes the stored session, the default. Binds a new one if the server does not keep it.
     case resume
     /// Binds a new session. The stored one is then lost: requests that were sent in it are invalidated, and messages are
     /// sent again.
     case bind
-    /// Does neither, leaves the server, and tries again after this time; the session stays stored. More than 0.
+    /// Does neither, leaves the server, and tries again after this time. The session stays stored. More than 0.
     case wait(Duration)
 }
 
@@ -24,9 +24,9 @@ public enum SessionChoice: Hashable, Sendable {
 public struct StoredSession: Hashable, Sendable {
     /// The full address that is bound in it.
     public let jid: JID
-    /// The time for which the server keeps the session after its stream broke; nil if the server did not say.
+    /// How long the server keeps the session of a broken stream. Nil if it did not say.
     public let window: Duration?
-    /// The time since a process was last connected in the session, by the wall clock; nil if unknown.
+    /// Wall-clock time since a process was last connected in the session. Nil if unknown.
     public let idleTime: Duration?
     /// Whether it is likely to be kept still: ``idleTime`` is within ``window``, or one of them is not known.
     public let isLikelyKept: Bool
@@ -62,8 +62,7 @@ extension SessionOpening {
 }
 
 extension Account {
-    /// Returns whether the server offered stream management (XEP-0198) at the last login, in whatever process; false before the
-    /// first one.
+    /// Returns whether the server offered stream management at the last login. False before the first one.
     ///
     /// ```swift
     /// let isSafe = try store.read { try account.supportsStreamManagement(in: $0) }

@@ -35,7 +35,7 @@ struct SessionOpening {
 
     var configuration: AccountConfiguration { opener.configuration }
     var domain: String { opener.domain }
-    /// Tells the server before the login whom it concerns (XEP-0484 section 4.1 demands it).
+    /// Sends the account's address before the login (XEP-0484 section 4.1).
     private var from: String? { configuration.jid.local == nil ? nil : configuration.jid.description }
 
     /// The result of a login.
@@ -75,7 +75,7 @@ struct SessionOpening {
                 configuration.log(
                     .info, .login,
                     "logged in by \(attempt.exchange.mechanismName)\(attempt.isExtensible ? " (SASL2)" : "")")
-                note(attempt)
+                record(attempt)
                 return try await start(after: success, attempt)
             case .failure(let failure):
                 configuration.log(.verbose, .login, "\(attempt.exchange.mechanismName) was refused")
@@ -93,7 +93,7 @@ struct SessionOpening {
     }
 
     /// Remembers a successful login.
-    private mutating func note(_ attempt: Attempt) {
+    private mutating func record(_ attempt: Attempt) {
         guard let scram = attempt.exchange as? SCRAMClient, let keys = scram.keys else { return }
         learned.scram = (scram.mechanism, keys.iterations)
         opener.memory.keys = keys

@@ -114,7 +114,7 @@ struct StreamConnector {
     private func connectSimulated(_ target: ServiceTarget, deadline: Deadline) async throws -> OpeningStream {
         let connection = try await network.connect(
             host: target.host, port: target.port, deadline: deadline, on: loop)
-        connection.beginRecords()
+        connection.startRecords()
         let stream = try OpeningStream(connection, deadline: deadline, loop: loop)
         stream.deadline = self.deadline
         return stream

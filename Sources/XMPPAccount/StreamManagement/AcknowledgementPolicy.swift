@@ -10,11 +10,11 @@
 public struct AcknowledgementPolicy: Hashable, Sendable {
     /// The server is asked after this many stanzas; 0 or more. Stanzas that are written together are asked about once.
     public var requestsAfterStanzas = 1
-    /// The server is asked this long after the first stanza that it was not asked about; 0 turns it off.
+    /// Time from the first unrequested stanza until an ack request. 0 turns it off.
     public var requestsAfter: Duration = .zero
-    /// Number of stanzas after which an ack is sent without an ack request; 0 turns it off.
+    /// Number of stanzas after which an ack is sent without a request. 0 turns it off.
     public var acknowledgesAfterStanzas = 0
-    /// Time from the first stanza without an ack until an ack is sent without an ack request; 0 turns it off.
+    /// Time after which an ack is sent without a request. 0 turns it off. It counts from the first stanza without an ack.
     public var acknowledgesAfter: Duration = .zero
     /// The delay of an ack that the server requests, 0 or more. Further ack requests
     /// meanwhile get the same ack. XEP-0198 section 4 recommends 0.
@@ -25,8 +25,8 @@ public struct AcknowledgementPolicy: Hashable, Sendable {
     /// - Parameters:
     ///   - requestsAfterStanzas: The server is asked after this many stanzas; 0 turns it off.
     ///   - requestsAfter: The server is asked this long after the first stanza; 0 turns it off.
-    ///   - acknowledgesAfterStanzas: The server is told after this many handled stanzas; 0 turns it off.
-    ///   - acknowledgesAfter: The server is told this long after the first handled stanza; 0 turns
+    ///   - acknowledgesAfterStanzas: An ack is sent after this many handled stanzas; 0 turns it off.
+    ///   - acknowledgesAfter: An ack is sent this long after the first handled stanza; 0 turns
     ///     it off.
     ///   - responseDelay: How long the answer to the server's question is held back, 0 or more.
     package init(

@@ -1,5 +1,6 @@
-/// A stanza that arrived and counts as handled only when the program says so; see
-/// ``DeferrableContext/deferAcknowledgement(in:)``.
+/// A received stanza that counts once the program says so.
+///
+/// See ``DeferrableContext/deferAcknowledgement(in:)``.
 ///
 /// Store it with the work that is still to be done: any process can end it with ``Account/acknowledge(_:in:)``.
 ///

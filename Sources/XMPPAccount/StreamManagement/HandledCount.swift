@@ -35,6 +35,6 @@ package struct HandledCountError: Error, Hashable, Sendable, CustomStringConvert
     package var sent: HandledCount { acknowledged + outstanding }
 
     package var description: String {
-        "the server acknowledged \(claimed) stanzas, but \(sent) were sent and \(acknowledged) already acknowledged; the session is given up and a new one begun"
+        "the server acknowledged \(claimed) stanzas, but \(sent) were sent and \(acknowledged) already acknowledged; the session is given up and a new one is bound"
     }
 }

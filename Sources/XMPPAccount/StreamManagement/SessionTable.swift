@@ -128,7 +128,7 @@ struct SessionTable {
         /// The kind, which distinguishes it from other damage.
         let kind: String
 
-        /// Bytes of the element's name that tell it from others.
+        /// Bytes of the element's name that distinguish it.
         private static let nameBytes = 64
 
         init(position: HandledCount, _ error: StreamParserError) {

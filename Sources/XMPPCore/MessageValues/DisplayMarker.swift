@@ -30,7 +30,7 @@ public enum DisplayMarker: Hashable, Sendable {
         self = .displayed(id)
     }
 
-    /// The marker as XML, to be added to a message; one that is ``markable`` needs an id.
+    /// The marker as XML, to be added to a message. One that is ``markable`` needs an id.
     public var element: Element {
         switch self {
         case .markable: Element("markable", namespace: Namespaces.markers)

@@ -7,14 +7,14 @@
 ///
 /// Source: XEP-0308 section 4, XEP-0424 section 5, XEP-0444 section 4.1.
 public struct MessageAuthor: Hashable, Sendable, Codable {
-    /// The bare address; of an occupant of a room the address with the nickname.
+    /// The bare address. Of an occupant of a room the address with the nickname.
     public let jid: JID
-    /// The name that the room gives the occupant, whatever the nickname is (XEP-0421); nil where the room gives none.
+    /// The occupant's id in the room, whatever the nickname (XEP-0421). Nil where the room gives none.
     public let occupantID: ForeignText?
 }
 
 extension Message {
-    /// Returns the author of this message; nil if it names none, and for errors.
+    /// Returns the author of this message. Nil if it names none, and for errors.
     ///
     /// One of type `groupchat`, or one that says that it is a room's (XEP-0045 section 7.5), is of an occupant. Not every
     /// server says that of a private message: a program that knows the room says it.
@@ -48,13 +48,13 @@ extension Message {
         return stanzaID(by: room)
     }
 
-    /// The id that reactions and replies to this message contain; nil if it has none.
+    /// The id that reactions and replies to this message contain. Nil if it has none.
     ///
     /// In a room it is the one that the room gave it: ask whether the room has the feature `urn:xmpp:sid:0`, for
     /// otherwise an occupant wrote that. Elsewhere it is the sender's.
     ///
     /// Source: XEP-0444 section 4.2, XEP-0461 section 4.1.
-    package var referenceID: ForeignText? {
+    public var referenceID: ForeignText? {
         let id = type == .groupchat ? idInRoom : originID
         return id?.isEmpty == true ? nil : id
     }

@@ -23,7 +23,7 @@ public struct MessageCorrection: Hashable, Sendable {
     ///
     /// - Parameter message: What is corrected; of one that is a correction itself, what that one corrects.
     /// - Returns: Nil for a message without an `id`.
-    package init?(of message: Message) {
+    public init?(of message: Message) {
         guard let id = message.correction?.id ?? message.id, !id.isEmpty else { return nil }
         self.id = id
     }

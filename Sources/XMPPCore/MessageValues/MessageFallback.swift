@@ -17,9 +17,9 @@ public struct MessageFallback: Hashable, Sendable {
     /// The maximum number of regions in an element, and of elements in a message.
     package static let maximumCount = 32
 
-    /// The extension's namespace; nil if the message names none, so that no client supports it.
+    /// The extension's namespace. Nil if the message names none, so that no client supports it.
     public var feature: ForeignText?
-    /// The parts of the text; none means all of the body and of the subject.
+    /// The parts of the text. None means all of the body and of the subject.
     public var regions: [Region]
 
     /// Makes a fallback.
@@ -31,7 +31,7 @@ public struct MessageFallback: Hashable, Sendable {
         (self.feature, self.regions) = (feature.foreignText, regions)
     }
 
-    /// Reads `<fallback/>`. Regions behind `maximumCount` others are left out, so that what they mean is shown.
+    /// Reads `<fallback/>`. Regions after `maximumCount` others are left out, so that what they mean is shown.
     ///
     /// - Parameter element: The element.
     /// - Throws: ``ElementValueError`` when a region has a start without an end, an end without a start or in front of
@@ -81,7 +81,7 @@ extension Element {
 }
 
 extension Message {
-    /// The fallbacks that this message has; those that break the rules are left out, so that their text is shown.
+    /// The fallbacks that this message has. Those that break the rules are left out, so that their text is shown.
     public var fallbacks: [MessageFallback] {
         guard type != .error else { return [] }
         return element.children("fallback", Namespaces.fallback).prefix(MessageFallback.maximumCount)

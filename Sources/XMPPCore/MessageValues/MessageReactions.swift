@@ -43,7 +43,7 @@ public struct MessageReactions: Hashable, Sendable {
     }
 
     /// Reads `<reactions/>`. What comes twice, is empty or longer than `maximumLength` is left out, and so is what
-    /// comes behind `maximumCount` others.
+    /// comes after `maximumCount` others.
     ///
     /// - Parameter element: The element.
     /// - Throws: ``ElementValueError`` without an id.

@@ -1,4 +1,4 @@
-/// The extension of a retraction, which asks to remove an earlier message of the same sender.
+/// The extension that retracts an earlier message of the same sender.
 ///
 /// ```swift
 /// guard let retraction = MessageRetraction(of: sent) else { return }
@@ -91,7 +91,7 @@ extension Message {
         }
     }
 
-    /// The tombstone of this message in the archive; nil if it was not retracted.
+    /// The tombstone of this message in the archive. Nil if it was not retracted.
     ///
     /// Anyone may write such an element: believe it of messages that come out of an archive.
     public var tombstone: MessageTombstone? {

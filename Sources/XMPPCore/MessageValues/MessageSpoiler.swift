@@ -1,7 +1,7 @@
-/// The extension of a spoiler, a message whose text is hidden until the user asks for it.
+/// The extension that hides a message's text until the user asks.
 ///
 /// ```swift
-/// let spoiler = MessageSpoiler("Love story end")
+/// let spoiler = MessageSpoiler([.init("Love story end")])
 /// let message = Message(to: peer, body: "And at the end of the story…", children: spoiler.elements)
 /// ```
 ///
@@ -69,7 +69,7 @@ extension ForeignText {
 }
 
 extension Message {
-    /// The spoiler that this message is; nil when its text may be shown. Empty topics are left out.
+    /// The spoiler that this message is. Nil when its text may be shown. Empty topics are left out.
     public var spoiler: MessageSpoiler? {
         guard type != .error else { return nil }
         let elements = element.children("spoiler", Namespaces.spoilers)

@@ -6,7 +6,7 @@
 ///
 /// Source: XEP-0334 section 4.
 public enum ProcessingHint: String, Hashable, Sendable, CaseIterable, Codable, ForeignValue {
-    /// No copy in archives or logs; the message may be stored for an offline recipient.
+    /// No copy in archives or logs. The message may be stored for an offline recipient.
     case noPermanentStore = "no-permanent-store"
     /// No storage at all, not even for an offline recipient.
     case noStore = "no-store"

@@ -45,7 +45,7 @@ public struct Archive: Sendable {
         try table.progress(of: nil, in: source)
     }
 
-    /// Forgets an archive and how far it was fetched, such as that of a room that was left for good.
+    /// Forgets an archive and its place, such as of a left room.
     ///
     /// - Parameters:
     ///   - archive: The account's bare address, or a room's.
@@ -98,10 +98,10 @@ public struct Archive: Sendable {
     private var own: JID { account.configuration.jid.bare }
 
     /// A message came that could not be read, perhaps out of an archive that is being fetched.
-    func noteUnread(_ stanza: Element, in step: borrowing Step) throws {
+    func recordUnread(_ stanza: Element, in step: borrowing Step) throws {
         guard stanza.name == "message" else { return }
-        guard let sender = stanza["from"] else { return try table.noteUnread(in: own, in: step) }
-        if let archive = try? JID(sender) { try table.noteUnread(in: archive, in: step) }
+        guard let sender = stanza["from"] else { return try table.recordUnread(in: own, in: step) }
+        if let archive = try? JID(sender) { try table.recordUnread(in: archive, in: step) }
     }
 
     /// Asks for the next page of those archives whose turn has come.
@@ -156,7 +156,7 @@ public struct Archive: Sendable {
 public struct ArchivePage: Sendable {
     /// Outcome of the handler.
     public enum Outcome: Hashable, Sendable {
-        /// The messages came; whether there are more in the direction that was asked for, and the page's ends.
+        /// The messages came. Whether there are more in the direction that was asked for, and the page's ends.
         case page(isLast: Bool, ResultPage)
         /// The server refuses, or does not know the place.
         case error(StanzaError)

@@ -10,7 +10,7 @@ public import XMPPCore
 //
 // After a resumption nothing is asked again: the answer comes, or the server sends it once more.
 
-/// Fetches what an archive holds and this account has not seen, in pages, from a stored place on.
+/// Fetches new messages of an archive, in pages, from a stored place.
 ///
 /// Messages come to listeners as ordinary ones whose ``/XMPPAccount/MessageReceived/source`` is `archive`, in the order of the
 /// archive,
@@ -97,12 +97,12 @@ public struct ArchiveModule: LibraryModule, AccountModule {
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         if case .archive = message.source { return false }
         guard let id = message.archiveID else { return false }
-        try ArchiveTable(account: message.account.id).noteLive(message.archive, id, in: step)
+        try ArchiveTable(account: message.account.id).recordLive(message.archive, id, in: step)
         return false
     }
 
     func receive(unreadable root: Element, for account: Account, in step: borrowing Step) throws {
-        try account.archive.noteUnread(root, in: step)
+        try account.archive.recordUnread(root, in: step)
     }
 
     // MARK: What must arrive again, and be recognized

@@ -19,8 +19,8 @@ extension ArchiveProgress: LoggedEvent {
         return switch state {
         case .complete: "caught up with the archive of \(archive): \(count) messages"
         case .failed: "the catch-up with the archive of \(archive) failed: \(failure ?? "no reason given")"
-        case .waiting: "the catch-up with the archive of \(archive) waits behind \(count) messages"
-        case .fetching: "the catch-up with the archive of \(archive) goes on behind \(count) messages"
+        case .waiting: "the catch-up with the archive of \(archive) waits after \(count) messages"
+        case .fetching: "the catch-up with the archive of \(archive) continues after \(count) messages"
         case .paused: "the catch-up with the archive of \(archive) waits for the room"
         }
     }

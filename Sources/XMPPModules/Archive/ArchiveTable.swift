@@ -134,7 +134,7 @@ package struct ArchiveTable {
     }
 
     /// A message came out of the archive whose id there could not be read.
-    func noteUnread(in archive: JID, in step: borrowing Step) throws(HandlerError) {
+    func recordUnread(in archive: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
             UPDATE archive SET unread = unread + 1
@@ -152,7 +152,7 @@ package struct ArchiveTable {
     }
 
     /// A message came live. While a catch-up is under way there may be older ones that did not come yet.
-    func noteLive(_ archive: JID, _ id: ForeignText, in step: borrowing Step) throws(HandlerError) {
+    func recordLive(_ archive: JID, _ id: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
             UPDATE archive SET prior_id = last_id, last_id = CASE state WHEN \(State.complete.sql) THEN ?1 ELSE last_id END,

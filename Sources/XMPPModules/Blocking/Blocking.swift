@@ -8,7 +8,7 @@ public import XMPPCore
 /// whole domain. Nothing that they send arrives, and to them the account seems offline.
 ///
 /// ```swift
-/// try await account.request(.block([iago]))
+/// try await account.request(.blocking.block([iago]))
 /// ```
 public struct Blocking: Sendable {
     /// Account that sends the requests.
@@ -46,20 +46,23 @@ public struct Blocking: Sendable {
     }
 }
 
-// Changes of the block list. They need ``BlockingModule``. What is stored changes when the server pushes it. After a lost
-// session the next one tells what was done.
-extension AccountOperation where Context == IQReply, Value == Void {
+/// Changes of the block list, found as `AccountOperation.blocking`.
+///
+/// They need ``BlockingModule``. The stored list changes when the server pushes the change. If the session is lost before the
+/// answer, the list of the next session shows whether the server made the change.
+///
+/// ```swift
+/// try await account.request(.blocking.block([tybalt]))
+/// try account.send(.blocking.unblockAll, then: Peace.made(), in: step)
+/// ```
+public struct BlockingOperations: Sendable {
     /// Blocks addresses.
-    ///
-    /// ```swift
-    /// try await account.request(.block([tybalt]))
-    /// ```
     ///
     /// - Parameter jids: One at least; without one it cannot be sent (``/XMPPAccount/AccountError`` `invalidStanza`).
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0191 section 3.3.
-    public static func block(_ jids: [JID]) -> AccountOperation { change("block", jids) }
+    public func block(_ jids: [JID]) -> AccountOperation<IQReply, Void> { change("block", jids) }
 
     /// Unblocks addresses.
     ///
@@ -67,15 +70,15 @@ extension AccountOperation where Context == IQReply, Value == Void {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0191 section 3.4.
-    public static func unblock(_ jids: [JID]) -> AccountOperation { change("unblock", jids) }
+    public func unblock(_ jids: [JID]) -> AccountOperation<IQReply, Void> { change("unblock", jids) }
 
     /// Unblocks everybody.
     ///
     /// Source: XEP-0191 section 3.5.
-    public static var unblockAll: AccountOperation { change("unblock", nil) }
+    public var unblockAll: AccountOperation<IQReply, Void> { change("unblock", nil) }
 
     /// - Parameter jids: Nil for everybody.
-    private static func change(_ name: String, _ jids: [JID]?) -> AccountOperation {
+    private func change(_ name: String, _ jids: [JID]?) -> AccountOperation<IQReply, Void> {
         AccountOperation { account in
             _ = try account.module(BlockingModule.self)
             // An empty list would unblock everybody.
@@ -91,6 +94,11 @@ extension AccountOperation where Context == IQReply, Value == Void {
         } value: { _ in
         }
     }
+}
+
+extension AccountOperation where Context == IQReply, Value == Void {
+    /// Changes of the block list.
+    public static var blocking: BlockingOperations { BlockingOperations() }
 }
 
 extension Account {

@@ -9,8 +9,8 @@ public import XMPPCore
 
 /// Module for the list of blocked addresses.
 ///
-/// It is asked for when a session begins, and never after a resumption: then the server goes on pushing what changes. A
-/// server without blocking has an empty list. `Account.blocking` reads and changes it; ``BlockingChange`` tells.
+/// The module requests the list when a session starts. After a resumption the server continues to push its changes. A server
+/// without blocking has an empty list. `Account.blocking` reads and changes it; ``BlockingChange`` reports changes.
 ///
 /// ```swift
 /// configuration.modules = [BlockingModule()]
@@ -111,7 +111,8 @@ struct BlocklistFetched: Handler {
         let account = call.account
         guard try account.sessionNumber(in: call.step) == session else { return }
         account.report(
-            try Self.take(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step)
+            try Self.handle(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step
+        )
     }
 
     /// The errors of a server that does not support blocking.
@@ -119,7 +120,7 @@ struct BlocklistFetched: Handler {
         .itemNotFound, .serviceUnavailable, .featureNotImplemented,
     ]
 
-    private static func take(
+    private static func handle(
         _ outcome: IQReply.Outcome, _ table: BlockingTable, in step: borrowing Step
     ) throws -> BlockingChange {
         switch outcome {

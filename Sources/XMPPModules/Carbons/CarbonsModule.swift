@@ -84,7 +84,7 @@ public enum CarbonsEvent: ModuleEvent, Hashable {
     case disabled
 }
 
-/// Tells what the server answered.
+/// Reports the server's answer.
 struct CarbonsAnswered: Handler {
     static let id = "carbons.answered"
     var isEnd: Bool?

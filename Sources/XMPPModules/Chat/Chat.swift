@@ -95,7 +95,7 @@ public struct Chat: Sendable {
     ///
     /// - Parameters:
     ///   - state: What one does.
-    ///   - peer: Who is told.
+    ///   - peer: The recipient.
     ///   - step: The step that it commits with.
     /// - Returns: False when there is no stream.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` or `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
@@ -109,12 +109,12 @@ public struct Chat: Sendable {
 
     // MARK: What became of it
 
-    /// Returns the delivery of a sent message; nil if it was not watched or is forgotten.
+    /// Returns the delivery of a sent message. Nil if it was not watched or is forgotten.
     ///
     /// - Parameters:
     ///   - id: The message's id.
     ///   - source: The step or snapshot to read in.
-    /// - Returns: The delivery as it stands.
+    /// - Returns: The delivery.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func delivery(of id: some TextConvertible, in source: borrowing some Readable) throws -> Delivery?
     {
@@ -127,7 +127,7 @@ public struct Chat: Sendable {
     ///   - peer: The address to which they were sent.
     ///   - limit: The most to return, from 1.
     ///   - source: The step or snapshot to read in.
-    /// - Returns: The deliveries as they stand.
+    /// - Returns: The deliveries.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func deliveries(to peer: JID, limit: Int = 100, in source: borrowing some Readable) throws
         -> [Delivery]
@@ -150,7 +150,7 @@ public struct Chat: Sendable {
     // MARK: Inside
 
     /// The server has it.
-    func noteAcknowledged(_ id: ForeignText, in step: borrowing Step) throws {
+    func recordAcknowledgement(_ id: ForeignText, in step: borrowing Step) throws {
         guard var row = try table.row(id, in: step), row.delivery.acknowledgedAt == nil else { return }
         row.delivery.acknowledgedAt = step.now
         try table.update(row, in: step)
@@ -158,23 +158,23 @@ public struct Chat: Sendable {
     }
 
     /// An archive or another client's copy gave it back: the server has it.
-    func noteEcho(_ message: MessageReceived, in step: borrowing Step) throws {
+    func recordEcho(_ message: MessageReceived, in step: borrowing Step) throws {
         // What is said in a room is not watched here, and anybody may say it.
         guard message.message.type != .groupchat, let id = message.message.originID else { return }
-        try noteAcknowledged(id, in: step)
+        try recordAcknowledgement(id, in: step)
     }
 
     /// XEP-0184 section 5.2: only the recipient confirms, whichever of its clients it is.
-    func noteReceipt(of id: ForeignText, _ message: MessageReceived, in step: borrowing Step) throws {
+    func recordReceipt(of id: ForeignText, _ message: MessageReceived, in step: borrowing Step) throws {
         guard message.source != .carbonSent, let row = try table.row(id, in: step),
             try isRecipient(message.message.from, of: row.delivery, in: step)
         else { return }
         try end(row, nil, in: step)
     }
 
-    /// RFC 6120 section 8.3.1: an error comes from whom was written to, or its server.
-    func noteBounce(_ message: MessageReceived, in step: borrowing Step) throws {
-        guard message.source == .live, let id = message.message.id, let row = try table.row(id, in: step),
+    /// RFC 6120 section 8.3.1: an error comes from the recipient, or its server.
+    func recordBounce(_ message: MessageReceived, in step: borrowing Step) throws {
+        guard message.source == .direct, let id = message.message.id, let row = try table.row(id, in: step),
             try isRecipient(message.message.from, of: row.delivery, in: step),
             let error = message.message.error
         else { return }
@@ -190,7 +190,7 @@ public struct Chat: Sendable {
     }
 
     /// It was not known to arrive in time: it is sent again, or given up.
-    func noteDeadline(_ id: ForeignText, attempt: Int, in step: borrowing Step) throws {
+    func handleDeadline(_ id: ForeignText, attempt: Int, in step: borrowing Step) throws {
         guard var row = try table.row(id, in: step), !row.delivery.isOver, row.delivery.attempts == attempt
         else {
             return
@@ -213,7 +213,7 @@ public struct Chat: Sendable {
     }
 
     /// The server never had it, and will not get it.
-    func noteUnsent(_ id: ForeignText, _ failure: Delivery.Failure, in step: borrowing Step) throws {
+    func recordUnsent(_ id: ForeignText, _ failure: Delivery.Failure, in step: borrowing Step) throws {
         guard let row = try table.row(id, in: step), row.delivery.acknowledgedAt == nil else { return }
         try end(row, failure, in: step)
     }
@@ -267,7 +267,7 @@ struct MessageAcknowledged: Handler {
     var stanzaID: String
 
     func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
-        try call.account.chat.noteAcknowledged(ForeignText(stanzaID), in: call.step)
+        try call.account.chat.recordAcknowledgement(ForeignText(stanzaID), in: call.step)
     }
 }
 
@@ -284,7 +284,7 @@ struct MessageUnacknowledged: Handler {
         // Without stream management a receipt is still waited for.
         default: return
         }
-        try call.context.account.chat.noteUnsent(ForeignText(stanzaID), failure, in: call.step)
+        try call.context.account.chat.recordUnsent(ForeignText(stanzaID), failure, in: call.step)
     }
 }
 
@@ -295,6 +295,6 @@ struct DeliveryDeadline: Handler {
     var attempt: Int
 
     func run(_ call: borrowing Call<TimerFired>) throws {
-        try call.context.account.chat.noteDeadline(ForeignText(stanzaID), attempt: attempt, in: call.step)
+        try call.context.account.chat.handleDeadline(ForeignText(stanzaID), attempt: attempt, in: call.step)
     }
 }

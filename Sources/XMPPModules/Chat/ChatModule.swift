@@ -25,7 +25,7 @@ public struct ChatModule: LibraryModule, AccountModule {
     /// let module = ChatModule(receipts: .everyone)
     /// ```
     public enum Receipts: Hashable, Sendable {
-        /// Those who may see the account's presence, and those to whom was written with ``Chat/send(_:within:attempts:then:in:)``.
+        /// Users who may see the account's presence, and recipients of ``Chat/send(_:within:attempts:then:in:)``.
         case contacts
         /// Everyone who requests a receipt.
         case everyone
@@ -51,13 +51,13 @@ public struct ChatModule: LibraryModule, AccountModule {
 
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         let chat = message.account.chat
-        if message.isEcho { try chat.noteEcho(message, in: step) }
+        if message.isEcho { try chat.recordEcho(message, in: step) }
         if message.message.type == .error {
-            try chat.noteBounce(message, in: step)
+            try chat.recordBounce(message, in: step)
             return false
         }
         if let id = message.message.receivedID {
-            try chat.noteReceipt(of: id, message, in: step)
+            try chat.recordReceipt(of: id, message, in: step)
             return message.message.body == nil
         }
         if try isToBeConfirmed(message, in: step) { try chat.confirm(message.message, in: step) }
@@ -68,7 +68,7 @@ public struct ChatModule: LibraryModule, AccountModule {
     /// said in a room, and not what is looked up in an archive.
     private func isToBeConfirmed(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         let message = received.message
-        guard received.source == .live, message.requestsReceipt, message.id?.isEmpty == false,
+        guard received.source == .direct, message.requestsReceipt, message.id?.isEmpty == false,
             message.type != .groupchat, let from = message.from,
             from.bare != received.account.configuration.jid
         else { return false }

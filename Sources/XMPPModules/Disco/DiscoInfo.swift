@@ -17,9 +17,9 @@ public struct DiscoInfo: Hashable, Sendable {
     /// let identity = DiscoInfo.Identity(category: "client", type: "bot", name: "Echo")
     /// ```
     public struct Identity: Hashable, Sendable {
-        /// Such as `client`, `server` or `conference`; see the registry of XEP-0030 section 15.3.
+        /// Category, such as `client`, `server` or `conference` (registry of XEP-0030 section 15.3).
         public var category: ForeignText
-        /// Such as `pc`, `phone` or `bot`.
+        /// Type within the category, such as `pc`, `phone` or `bot`.
         public var type: ForeignText
         /// The name for users.
         public var name: ForeignText?
@@ -104,7 +104,7 @@ public struct DiscoInfo: Hashable, Sendable {
     ///
     /// Nil for what no honest entity sends, and what two different answers could share it by: identities or forms that
     /// are there twice, and texts with the separator in them (section 5.4, items 3.3 to 3.5), and what could be the same
-    /// text cut elsewhere: features told as an identity, or as the type and the fields of a form.
+    /// text cut elsewhere: features given as an identity, or as the type and the fields of a form.
     package var verification: ForeignText? {
         let names = identities.map { identity in
             [identity.category, identity.type, identity.language ?? "", identity.name ?? ""]

@@ -140,7 +140,7 @@ public struct DiscoModule: LibraryModule, AccountModule {
 }
 
 extension Account {
-    /// Returns the information that an entity's presence refers to; nil while it is not known.
+    /// Returns the information that an entity's presence refers to. Nil while it is not known.
     ///
     /// ```swift
     /// let info = try account.store.read { try account.knownInfo(of: juliet, in: $0) }

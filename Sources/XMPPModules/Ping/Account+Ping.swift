@@ -5,7 +5,7 @@ extension Account {
     /// Pings an address (XEP-0199).
     ///
     /// - Parameters:
-    ///   - jid: Whom to ask: a client's full address, a server or service; nil for the own server.
+    ///   - jid: The address: a client's full address, a server or service; nil for the own server.
     ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     /// - Returns: How long it took from this call to the answer, waiting for a stream included.
     /// - Throws: `StanzaError` when the answer is an error: with `serviceUnavailable` or `featureNotImplemented` somebody

@@ -3,7 +3,7 @@ public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// The context of a handler that waits for the server to take, or to forget, a registration.
+/// The context of a handler that waits for a registration's change.
 ///
 /// ```swift
 /// @Handler("push.told")
@@ -26,7 +26,7 @@ public struct PushAnswer: Sendable {
     public let account: Account
     /// The push service.
     public let service: JID
-    /// The node there; nil for none, or for all of the service's that were disabled.
+    /// The node there. Nil for none, or for all of the service's that were disabled.
     public let node: ForeignText?
     /// The outcome.
     public let outcome: Outcome

@@ -10,8 +10,8 @@ import XMPPCore
 
 /// Module for registrations with push services (XEP-0357).
 ///
-/// A server may forget a registration with the session, so each new session tells it again; a resumed one does not.
-/// `Account.push` registers; ``PushChange`` tells.
+/// A server may forget a registration with the session, so each new session registers again; a resumed one does not.
+/// `Account.push` registers; ``PushChange`` reports changes.
 ///
 /// ```swift
 /// configuration.modules = [PushModule()]
@@ -51,7 +51,7 @@ public struct PushModule: LibraryModule, AccountModule {
 
     /// Handles a revocation by the push service (XEP-0357 section 8).
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
-        guard message.source == .live, message.message.type != .error, let from = message.message.from,
+        guard message.source == .direct, message.message.type != .error, let from = message.message.from,
             let pubsub = message.message.element.child("pubsub", Namespaces.pubsub)
         else { return false }
         let own = try message.account.ownAddress(in: step)

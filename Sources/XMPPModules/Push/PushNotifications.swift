@@ -34,7 +34,7 @@ public struct PushNotifications: Sendable {
         try table.all(in: source).map(\.registration)
     }
 
-    /// Returns the state of a registration; nil if it is to be disabled or was never enabled.
+    /// Returns the state of a registration. Nil if it is to be disabled or was never enabled.
     ///
     /// - Parameters:
     ///   - service: The push service.
@@ -51,10 +51,12 @@ public struct PushNotifications: Sendable {
 
     // MARK: Enabling
 
-    /// Lets the server notify a push service, from now on and in every later session, until that is disabled.
+    /// Lets the server notify a push service until that is disabled.
+    ///
+    /// In this and every later session.
     ///
     /// The registration is stored; the server is asked when it does not have it in this session, or has it with other
-    /// options. ``PushChange`` tells what came of it.
+    /// options. ``PushChange`` reports the result.
     ///
     /// - Parameters:
     ///   - registration: Service, node and options; it replaces one of the same service and node.

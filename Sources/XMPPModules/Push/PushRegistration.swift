@@ -11,9 +11,9 @@ public import XMPPCore
 public struct PushRegistration: Hashable, Sendable {
     /// The address of the push service.
     public let service: JID
-    /// The node of this installation at the service; nil if the service needs none.
+    /// The node of this installation at the service. Nil if the service needs none.
     public let node: ForeignText?
-    /// The fields that the server passes to the service with each notification, such as a secret; without `FORM_TYPE`.
+    /// Fields that the service gets with each notification, such as a secret. Without `FORM_TYPE`.
     public var options: [DataForm.Field]
 
     /// Makes a registration; nothing is stored or sent.
@@ -69,7 +69,7 @@ public enum PushState: Hashable, Sendable {
 public enum PushChange: ModuleEvent, Hashable {
     /// The server notifies the service from now on.
     case enabled(PushRegistration)
-    /// The server does not notify the service; it is asked again in the next session. The error is nil when it did not
+    /// The server does not notify the service. It is asked again in the next session. The error is nil when it did not
     /// answer in time.
     case notEnabled(PushRegistration, StanzaError?)
     /// The service takes no more notifications for this node. The registration is removed, and disabled at the server.

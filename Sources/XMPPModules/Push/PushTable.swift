@@ -2,7 +2,7 @@ import Handlers
 import XMPPAccount
 import XMPPCore
 
-/// Stored registrations, and those that the server has not been told to forget; read and written only inside steps.
+/// Stored registrations, and those that the server still has to forget; read and written only inside steps.
 package struct PushTable {
     /// What the server has answered about a registration, in `state`.
     package enum Answer: Int64, StoredState {

@@ -13,7 +13,7 @@ public import XMPPCore
 public struct Room: Hashable, Sendable {
     /// State of the account in the room.
     public enum State: String, Hashable, Sendable, Codable {
-        /// The account wants to be in it, and has not asked yet in this session, or will ask again.
+        /// The account wants to be in it and will request that.
         case wanted
         /// The account has asked to be let in.
         case joining
@@ -133,7 +133,7 @@ public struct RoomOccupant: Hashable, Sendable {
 /// let bans = try await account.request(.room(council).users(with: .outcast))
 /// ```
 public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
-    /// May do everything; may do what keeps order; belongs to the room; none of these.
+    /// May do everything. May do what keeps order; belongs to the room; none of these.
     case owner, admin, member, none
     /// Banned.
     case outcast
@@ -142,10 +142,10 @@ public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
 /// The role of an occupant during a visit (XEP-0045 section 5.1).
 ///
 /// ```swift
-/// let quiet = RoomRequest.setRole(.visitor, of: "Tybalt", reason: "Brawling")
+/// try await account.request(.room(council).setRole(.visitor, of: "Tybalt", reason: "Brawling"))
 /// ```
 public enum RoomRole: String, Hashable, Sendable, CaseIterable, Codable {
-    /// May put others out and give them a voice; may speak; may listen.
+    /// May put others out and give them a voice. May speak; may listen.
     case moderator, participant, visitor
     /// No role: the occupant has left the room.
     case none
@@ -175,7 +175,7 @@ public struct RoomDeparture: Hashable, Sendable {
         case shutdown
         /// Something failed between the room and the occupant (status 333).
         case failed
-        /// The room was destroyed; another one takes its place, if there is an address.
+        /// The room was destroyed. Another one takes its place, if there is an address.
         case destroyed(alternative: JID?)
     }
 

@@ -17,7 +17,7 @@ public struct RoomJoined: Sendable {
     public enum Outcome: Hashable, Sendable {
         /// The account is in the room.
         case joined
-        /// The room does not let it in; the condition says why (XEP-0045 section 7.2):
+        /// The room does not let it in. The condition says why (XEP-0045 section 7.2):
         ///
         /// | Condition | Why |
         /// |---|---|
@@ -30,9 +30,9 @@ public struct RoomJoined: Sendable {
         /// | `notAllowed` | the service does not permit new rooms |
         /// | `notAcceptable` | the nickname is not the registered one |
         case refused(StanzaError)
-        /// The room did not answer in time; the account sent it unavailable presence.
+        /// The room did not answer in time. The account sent it unavailable presence.
         case timedOut
-        /// The program left the room, or asked again to be let in, before the room answered.
+        /// The program left the room or joined again before the answer.
         case abandoned
     }
 
@@ -131,7 +131,7 @@ public struct RoomEvent: ModuleEvent {
         case subject(ForeignText?, by: JID)
         /// The room's configuration changed; the status codes say what (XEP-0045 section 10.2.1).
         case configurationChanged(Set<Int>)
-        /// A new room could not be set up with the defaults of the service (XEP-0045 section 10.1.2).
+        /// A new room refused the service's defaults (XEP-0045 section 10.1.2).
         case setupFailed(StanzaError?)
         /// The account was invited; see ``Rooms/invitations(in:)``.
         case invited(RoomInvitation)
@@ -141,7 +141,7 @@ public struct RoomEvent: ModuleEvent {
         case checked(RoomCheck)
         /// The room did not take a message.
         case messageRefused(id: ForeignText, StanzaError)
-        /// The room did not reflect a message, so it is unknown whether the message was accepted.
+        /// The room did not reflect a message. Whether it was accepted is unknown.
         case messageUnconfirmed(id: ForeignText)
     }
 

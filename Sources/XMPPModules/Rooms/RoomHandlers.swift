@@ -4,7 +4,7 @@ import XMPPCore
 
 // The module's own handlers. Their ids and arguments are stored: they change only with an alias or a version.
 
-/// Tells the program how joining a room has ended.
+/// Reports to the program how joining a room ended.
 struct RoomJoinEnded: Handler {
     static let id = "rooms.join-ended"
     var then: Durable<RoomJoined>?

@@ -204,7 +204,7 @@ extension RoomTable {
         }
     }
 
-    func noteSent(_ message: Unconfirmed, in stay: String, in step: borrowing Step) throws(HandlerError) {
+    func recordSent(_ message: Unconfirmed, in stay: String, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE room_message SET ticket = ?, tries = tries + 1 WHERE row = ?", stay, message.row)
     }

@@ -4,7 +4,7 @@ public import XMPPCore
 
 // Whether the account is still in a room (XEP-0410): a room, or a link to it, may forget its occupants without a word.
 extension Rooms {
-    /// Asks a room whether the account is still in it; when it is not, it is joined again. `silence`
+    /// Asks a room whether the account is still in it. When it is not, it is joined again. `silence`
     /// does the
     /// same for rooms from which nothing comes.
     ///

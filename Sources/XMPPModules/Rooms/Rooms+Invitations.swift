@@ -7,7 +7,7 @@ extension Rooms {
     /// Invites a user to a room that the account is in.
     ///
     /// - Parameters:
-    ///   - user: Whom.
+    ///   - user: The user.
     ///   - room: The room's bare address.
     ///   - directly: Whether to send the invitation to the user instead of letting the room send it. The room then
     ///     does not make the user a member; but users that take nothing from strangers may get it.
@@ -61,7 +61,7 @@ extension Rooms {
     // MARK: Receiving
 
     /// - Returns: Whether the message was an invitation, or said to be one.
-    func take(invitation received: MessageReceived, in step: borrowing Step) throws -> Bool {
+    func handle(invitation received: MessageReceived, in step: borrowing Step) throws -> Bool {
         let element = received.message.element
         guard received.source != .carbonSent, !received.isEcho, let from = received.message.from else {
             return false
@@ -69,20 +69,20 @@ extension Rooms {
         let sentAt = min(received.sentAt ?? step.now, step.now)
         let x = element.child("x", Namespaces.mucUser)
         if let decline = x?.child("decline", Namespaces.mucUser) {
-            return try take(decline, from: from, element, in: step)
+            return try handle(decline, from: from, element, in: step)
         }
         if let x, let invite = x.child("invite", Namespaces.mucUser) {
-            return try take(invite, in: x, from: from, element, sentAt, in: step)
+            return try handle(invite, in: x, from: from, element, sentAt, in: step)
         }
         guard let direct = element.child("x", Namespaces.conference), direct["jid"] != nil else {
             return false
         }
-        return try take(direct: direct, from: from, element, sentAt, in: step)
+        return try handle(direct: direct, from: from, element, sentAt, in: step)
     }
 
     /// An invitation that a room sends: only a room can do that, under its bare address. Occupants and other users have
     /// full ones.
-    private func take(
+    private func handle(
         _ invite: Element, in x: Element, from: JID, _ element: Element, _ sentAt: Timestamp,
         in step: borrowing Step
     ) throws -> Bool {
@@ -100,7 +100,7 @@ extension Rooms {
         return true
     }
 
-    private func take(
+    private func handle(
         direct: Element, from: JID, _ element: Element, _ sentAt: Timestamp, in step: borrowing Step
     ) throws -> Bool {
         guard let room = direct["jid"].flatMap({ try? JID($0) }), room.isBare, room.local != nil else {
@@ -126,7 +126,7 @@ extension Rooms {
         }
     }
 
-    private func take(
+    private func handle(
         _ decline: Element, from: JID, _ element: Element, in step: borrowing Step
     ) throws -> Bool {
         guard from.isBare, let room = try table.room(from, in: step), room.state == .joined else {

@@ -40,7 +40,7 @@ extension Rooms {
         return try table.room(room.jid, in: step) ?? room
     }
 
-    /// Stores who is told how an attempt ends.
+    /// Stores the handler for the end of an attempt.
     func bind(
         _ room: Room, _ ticket: String, _ then: Durable<RoomJoined>?, _ timeout: Duration,
         in step: borrowing Step

@@ -62,7 +62,7 @@ extension Rooms {
         try send(Message(to: room, type: .groupchat, body: body), to: room, in: step)
     }
 
-    /// Sets a room's subject; ``RoomEvent/Change/subject(_:by:)`` reports it to all occupants, with this account.
+    /// Sets a room's subject. ``RoomEvent/Change/subject(_:by:)`` reports it to all occupants, with this account.
     ///
     /// - Parameters:
     ///   - subject: Nil or nothing removes it.
@@ -101,7 +101,7 @@ extension Rooms {
             let text = String(decoding: message.xml, as: UTF8.self)
             let element = try Element(parsing: text, defaultNamespace: Namespaces.client)
             try account.send(Message(element: element), in: step)
-            try table.noteSent(message, in: room.ticket, in: step)
+            try table.recordSent(message, in: room.ticket, in: step)
         }
         guard try table.hasUnsent(in: room.ticket, to: room.jid, in: step) else { return }
         let rest = RoomBacklog(room: room.jid, ticket: room.ticket, again: again)
@@ -128,22 +128,22 @@ extension Rooms {
     // MARK: Receiving
 
     /// - Returns: Whether the message was for this module alone.
-    func take(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
+    func handle(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         switch received.message.type {
-        case .groupchat: try take(groupchat: received, in: step)
-        case .error: try take(bounced: received.message, in: step)
-        default: try take(invitation: received, in: step)
+        case .groupchat: try handle(groupchat: received, in: step)
+        case .error: try handle(bounced: received.message, in: step)
+        default: try handle(invitation: received, in: step)
         }
     }
 
-    private func take(groupchat received: MessageReceived, in step: borrowing Step) throws -> Bool {
+    private func handle(groupchat received: MessageReceived, in step: borrowing Step) throws -> Bool {
         let message = received.message
         // What an archive gives out was checked by who asked it.
         if case .archive(let archive, _, _) = received.source {
             if received.isEcho, let id = message.originID { try table.confirm(id, to: archive, in: step) }
             return false
         }
-        guard received.source == .live, let from = message.from,
+        guard received.source == .direct, let from = message.from,
             let room = try table.room(from.bare, in: step), room.state == .joining || room.state == .joined
         else {
             let sender = message.from?.bare.description ?? "the server"
@@ -156,7 +156,7 @@ extension Rooms {
             room.jid, archiveID: received.archiveID, time: min(message.delay ?? step.now, step.now),
             connectedTime: connectedTime(in: step), in: step)
         if received.isEcho, let id = message.originID { try table.confirm(id, to: room.jid, in: step) }
-        return try takeNews(message, from: from, room, in: step)
+        return try handleNews(message, from: from, room, in: step)
     }
 
     /// Returns whether a message without any id was seen before: of those the room sends some again after it was joined again.
@@ -168,7 +168,8 @@ extension Rooms {
     }
 
     /// Handles a room's messages about itself.
-    private func takeNews(_ message: Message, from: JID, _ room: Room, in step: borrowing Step) throws -> Bool
+    private func handleNews(_ message: Message, from: JID, _ room: Room, in step: borrowing Step) throws
+        -> Bool
     {
         // XEP-0045 section 7.2.15: only a message that has a subject and no body sets the subject.
         guard message.element.child("body", Namespaces.client) == nil else { return false }
@@ -192,7 +193,7 @@ extension Rooms {
     ///
     /// One that says that the account is not in the room any more (XEP-0045 section 7.4) lets it be joined again, and the
     /// message is sent again then.
-    private func take(bounced message: Message, in step: borrowing Step) throws -> Bool {
+    private func handle(bounced message: Message, in step: borrowing Step) throws -> Bool {
         guard let from = message.from, from.isBare, let id = message.id,
             let room = try table.room(from, in: step), room.state != .left,
             try table.isUnconfirmed(id, to: room.jid, in: step)

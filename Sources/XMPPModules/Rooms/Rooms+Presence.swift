@@ -4,7 +4,7 @@ import XMPPCore
 
 // Presence that comes from rooms. Only what a room sends that the account is in, or asks to be let into, counts.
 extension Rooms {
-    func take(_ presence: Presence, in step: borrowing Step) throws {
+    func handle(_ presence: Presence, in step: borrowing Step) throws {
         guard let from = presence.from else { return }
         let isOfRoom =
             presence.element.child("x", Namespaces.mucUser) != nil
@@ -13,14 +13,14 @@ extension Rooms {
             if isOfRoom { ignore(presence.element, "\(from.bare) is no room of this account", after: step) }
             return
         }
-        if let error = presence.error { return try take(error, of: presence, room, in: step) }
+        if let error = presence.error { return try handle(error, of: presence, room, in: step) }
         guard let said = RoomPresence(presence), room.state != .wanted else { return }
-        guard said.isAvailable else { return try take(gone: said, room, in: step) }
-        try take(available: said, of: presence, room, in: step)
+        guard said.isAvailable else { return try handle(gone: said, room, in: step) }
+        try handle(available: said, of: presence, room, in: step)
     }
 
     /// Handles the refusal to join or to change the nickname. An error carries the id of what it answers.
-    private func take(
+    private func handle(
         _ error: StanzaError, of presence: Presence, _ room: Room, in step: borrowing Step
     ) throws {
         switch room.state {
@@ -34,7 +34,7 @@ extension Rooms {
         }
     }
 
-    private func take(
+    private func handle(
         available said: RoomPresence, of presence: Presence, _ room: Room, in step: borrowing Step
     ) throws {
         let known = try table.occupant(said.nick, of: room.jid, in: step)
@@ -55,7 +55,7 @@ extension Rooms {
         if known != said.occupant { report(room.jid, .occupant(said.occupant), after: step) }
     }
 
-    private func take(gone said: RoomPresence, _ room: Room, in step: borrowing Step) throws {
+    private func handle(gone said: RoomPresence, _ room: Room, in step: borrowing Step) throws {
         // While joining, the room may still tell of an own session that is over.
         let isOwn = room.state == .joined && (said.isSelf || said.nick == room.nick)
         if let nick = said.newNick {

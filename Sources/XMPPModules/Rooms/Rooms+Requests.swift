@@ -15,7 +15,7 @@ public import XMPPCore
 public struct RoomOperations: Sendable {
     let room: JID
 
-    /// The form with which the room is set up; change it and give it to ``configure(_:)``.
+    /// The form with which the room is set up. Change it and give it to ``configure(_:)``.
     ///
     /// An answer without a form is `StanzaError` `undefinedCondition`.
     public var configuration: AccountOperation<IQReply, DataForm> {
@@ -118,7 +118,7 @@ public struct RoomEntry: Hashable, Sendable {
     public let nick: ForeignText?
     /// The lasting standing; nil where the list does not say it.
     public let affiliation: RoomAffiliation?
-    /// The role of the occupant; nil if the list does not contain it.
+    /// The role of the occupant. Nil if the list does not contain it.
     public let role: RoomRole?
     /// The reason, as text for people.
     public let reason: ForeignText?

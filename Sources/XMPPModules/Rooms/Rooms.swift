@@ -35,7 +35,7 @@ public struct Rooms: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func all(in source: borrowing some Readable) throws -> [Room] { try table.all(in: source) }
 
-    /// Returns the stored state of a room; nil if the account never joined it.
+    /// Returns the stored state of a room. Nil if the account never joined it.
     ///
     /// - Parameters:
     ///   - room: The room's address; a nickname is left out.
@@ -46,7 +46,7 @@ public struct Rooms: Sendable {
         try table.room(room.bare, in: source)
     }
 
-    /// Returns the occupants of a room, by nickname; empty unless the account is in it.
+    /// Returns the occupants of a room, by nickname. Empty unless the account is in it.
     ///
     /// - Parameters:
     ///   - room: The room's address; a nickname is left out.
@@ -127,7 +127,7 @@ public struct Rooms: Sendable {
         return ticket
     }
 
-    /// Wants to be in a room from now on, and waits here for how joining ends.
+    /// Joins a room, from now on, and waits for the result.
     ///
     /// For code that has nothing to do any more once its process has ended. The wish stays all the same; canceling the
     /// task only ends the waiting.
@@ -185,7 +185,7 @@ public struct Rooms: Sendable {
         return true
     }
 
-    /// Leaves every room, and wants to be in none of them any longer; such as before ``/XMPPAccount/Account/logOut()``.
+    /// Leaves every room for good, such as before ``/XMPPAccount/Account/logOut()``.
     ///
     /// - Parameters:
     ///   - status: A sentence for those who stay; nil for none.

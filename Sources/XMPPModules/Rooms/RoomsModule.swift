@@ -11,7 +11,9 @@ import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// Rooms (XEP-0045) that the account stays in over deaths of the process and lost sessions, checked by pings (XEP-0410).
+/// Module for rooms (XEP-0045) that the account stays in.
+///
+/// It stays over deaths of the process and lost sessions, checked by pings (XEP-0410).
 ///
 /// ```swift
 /// configuration.modules = [RoomsModule()]
@@ -74,11 +76,11 @@ public struct RoomsModule: LibraryModule, AccountModule {
     }
 
     func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
-        try account.rooms.take(presence, in: step)
+        try account.rooms.handle(presence, in: step)
     }
 
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
-        try message.account.rooms.take(message, in: step)
+        try message.account.rooms.handle(message, in: step)
     }
 
     func isOwn(

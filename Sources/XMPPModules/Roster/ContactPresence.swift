@@ -11,7 +11,7 @@ public import XMPPCore
 ///
 /// Source: RFC 6121 section 4.7.2.
 public struct ContactPresence: Hashable, Sendable {
-    /// The full address of the resource; a service may be available without one.
+    /// The full address of the resource. A service may be available without one.
     public let jid: JID
     /// The availability; nil for plainly available. `away`, `chat`, `dnd`, `xa`; open for others.
     public let show: ForeignText?

@@ -7,7 +7,7 @@ public import XMPPCore
 extension Roster {
     // MARK: Seeing a contact's presence
 
-    /// Requests a subscription to a contact's presence; the decision calls a stored handler, maybe weeks later.
+    /// Requests a subscription to a contact's presence. The decision calls a stored handler, maybe weeks later.
     ///
     /// - Parameters:
     ///   - jid: The contact.

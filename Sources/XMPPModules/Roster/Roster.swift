@@ -8,7 +8,7 @@ public import XMPPCore
 /// ``RosterModule`` in the account's configuration.
 ///
 /// ```swift
-/// try await account.request(.setContact(juliet, name: "Juliet", groups: ["Verona"]))
+/// try await account.request(.roster.set(RosterItem(juliet, name: "Juliet", groups: ["Verona"])))
 /// try await account.perform { try account.roster.subscribe(to: juliet, then: Contacts.decided(), in: $0) }
 /// let contacts = try account.store.read { try account.roster.items(in: $0) }
 /// ```
@@ -57,10 +57,10 @@ public struct Roster: Sendable {
         try update.roster.state(in: source).version
     }
 
-    /// Returns the available resources of a contact, or of the account itself, that with the highest priority first.
+    /// Returns the available resources of a contact or the account itself. The highest priority comes first.
     ///
-    /// It is what this session was told. Nothing is known before the account has been connected, and while it is not
-    /// connected this is the last that was heard.
+    /// They are those that this session received. Nothing is known before the account has been connected; while it is not
+    /// connected, they are the last that arrived.
     ///
     /// - Parameters:
     ///   - jid: The contact; a resource is left out.
@@ -81,27 +81,23 @@ public struct Roster: Sendable {
     }
 }
 
-// Changes of the roster. They need ``RosterModule``. What is stored changes when the server pushes it, see
-// ``RosterChange/changed(_:)``. After a lost session the next one tells what was done.
-extension AccountOperation where Context == IQReply, Value == Void {
+/// Changes of the roster, found as `AccountOperation.roster`.
+///
+/// They need ``RosterModule``. The stored roster changes when the server pushes the change, see ``RosterChange/changed(_:)``.
+/// If the session is lost before the answer, the roster of the next session shows whether the server made the change.
+///
+/// ```swift
+/// try await account.request(.roster.set(RosterItem(juliet, name: "Juliet", groups: ["Verona"])))
+/// try account.send(.roster.remove(tybalt), then: Contacts.removed(), in: step)
+/// ```
+public struct RosterOperations: Sendable {
     /// Adds a contact, or replaces its name and groups.
     ///
-    /// ```swift
-    /// try await account.request(.setContact(juliet, name: "Juliet", groups: ["Verona"]))
-    /// ```
-    ///
-    /// - Parameters:
-    ///   - jid: The contact's address.
-    ///   - name: What to call it; nil for nothing. It replaces the name that there was.
-    ///   - groups: Into which groups to put it. They replace those that there were.
+    /// - Parameter item: The contact with its new name and groups; the server decides its subscription.
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: RFC 6121 sections 2.3 and 2.4.
-    public static func setContact(
-        _ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible] = []
-    ) -> AccountOperation {
-        change(RosterWire.set(jid, name: name, groups: groups))
-    }
+    public func set(_ item: RosterItem) -> AccountOperation<IQReply, Void> { change(RosterWire.set(item)) }
 
     /// Removes a contact, and with it both subscriptions. The server refuses with `itemNotFound` where there is none.
     ///
@@ -109,15 +105,20 @@ extension AccountOperation where Context == IQReply, Value == Void {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: RFC 6121 section 2.5.
-    public static func removeContact(_ jid: JID) -> AccountOperation { change(RosterWire.remove(jid)) }
+    public func remove(_ jid: JID) -> AccountOperation<IQReply, Void> { change(RosterWire.remove(jid)) }
 
-    private static func change(_ query: Element) -> AccountOperation {
+    private func change(_ query: Element) -> AccountOperation<IQReply, Void> {
         AccountOperation { account in
             _ = try account.module(RosterModule.self)
             return IQ(type: .set, id: StanzaID.random(), payload: query)
         } value: { _ in
         }
     }
+}
+
+extension AccountOperation where Context == IQReply, Value == Void {
+    /// Changes of the roster.
+    public static var roster: RosterOperations { RosterOperations() }
 }
 
 extension Account {

@@ -9,7 +9,7 @@ public import XMPPCore
 /// }
 /// ```
 public enum RosterChange: ModuleEvent, Hashable {
-    /// The server sent the changes since the last session; the stored roster is complete.
+    /// The server sent the changes since the last session. The stored roster is complete.
     case loaded
     /// The server did not send the roster; the stored roster stays. The error is nil for a timeout.
     case notLoaded(StanzaError?)
@@ -19,16 +19,15 @@ public enum RosterChange: ModuleEvent, Hashable {
     case removed(JID)
     /// A sender other than the own server tried to change the roster. Nothing was changed.
     case refused(JID)
-    /// A user asks to see the account's presence; the request is stored until it is answered.
+    /// A user asks to see the account's presence. The request is stored until it is answered.
     case requested(SubscriptionRequest)
-    /// A user in the roster asked to see the account's presence and was approved, as
-    /// `approvesKnownContacts` says.
+    /// A contact's subscription request was approved, as `approvesKnownContacts` says.
     case approved(SubscriptionRequest)
     /// A user canceled a request or a subscription to the account's presence.
     case unsubscribed(JID)
-    /// A resource of a contact, or of the account itself, became available or says something else about it.
+    /// The presence of a contact's or an own resource changed.
     case available(ContactPresence)
-    /// A resource is not available any more; a bare address means all its resources.
+    /// A resource is not available any more. A bare address means all its resources.
     case unavailable(JID)
 }
 

@@ -5,7 +5,7 @@ public import XMPPCore
 ///
 /// ```swift
 /// let item = try account.store.read { try account.roster.item(for: juliet, in: $0) }
-/// print(item?.name ?? "", item?.isSubscribed ?? false)
+/// print(item?.name ?? "", item?.subscription == .both)
 /// ```
 ///
 /// Source: RFC 6121 section 2.1.2.
@@ -30,21 +30,21 @@ public struct RosterItem: Hashable, Sendable {
     public var subscription: Subscription
     /// Whether the account has asked to see the contact's presence and is not answered yet.
     public var isAsking: Bool
-    /// Whether the contact's request to see the account's presence is approved in advance (RFC 6121 section 3.4).
-    package var isApproved: Bool
-    /// The groups into which the user has put the contact, each once, in the server's order.
+    /// Whether the contact's subscription is approved in advance (RFC 6121 section 3.4).
+    public var isApproved: Bool
+    /// The user's groups of the contact, each once. In the server's order.
     public var groups: [ForeignText]
 
-    /// Makes an item, for tests and lists of a program's own; ``Roster/set(_:name:groups:)`` changes the roster.
+    /// Makes an item, for ``RosterOperations/set(_:)`` and for tests.
     ///
     /// - Parameters:
     ///   - jid: The contact's address.
-    ///   - name: What the user calls the contact; nil for nothing.
-    ///   - subscription: Who sees whose presence.
+    ///   - name: The user's name for the contact; nil for none.
+    ///   - subscription: Subscription state.
     ///   - isAsking: Whether the account has asked to see the contact's presence and is not answered yet.
     ///   - isApproved: Whether the contact's request is approved in advance.
     ///   - groups: The groups into which the user has put the contact.
-    package init(
+    public init(
         _ jid: JID, name: (any TextConvertible)? = nil, subscription: Subscription = .none,
         isAsking: Bool = false,
         isApproved: Bool = false, groups: [any TextConvertible] = []
@@ -92,11 +92,10 @@ enum RosterWire {
     }
 
     /// Returns the request that sets an item: the client sends name and groups only (RFC 6121 section 2.3.1).
-    static func set(_ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible]) -> Element {
-        item(
-            [
-                "jid": jid.description, "name": name,
-            ], groups.map { Element("group", namespace: Namespaces.roster, text: $0) })
+    static func set(_ item: RosterItem) -> Element {
+        self.item(
+            ["jid": item.jid.description, "name": item.name],
+            item.groups.map { Element("group", namespace: Namespaces.roster, text: $0) })
     }
 
     static func remove(_ jid: JID) -> Element {

@@ -12,8 +12,8 @@ import XMPPCore
 
 /// Keeps the roster, requests to see the account's presence, and which contacts are available.
 ///
-/// The roster is asked for when a session begins, with the version that is stored, and never after a resumption: then the
-/// server goes on pushing what changes. `Account.roster` reads and changes it; ``RosterChange`` tells.
+/// The module requests the roster when a session starts, with the stored version. After a resumption the server continues to
+/// push its changes. `Account.roster` reads and changes it; ``RosterChange`` reports changes.
 ///
 /// ```swift
 /// configuration.modules = [RosterModule()]
@@ -34,8 +34,8 @@ public struct RosterModule: LibraryModule, AccountModule {
     /// Makes the module.
     ///
     /// - Parameter approvesKnownContacts: Whether a user in the roster who asks to see the account's presence may do so without
-    ///   the user being asked; ``RosterChange/approved(_:)`` tells of it.
-    package init(approvesKnownContacts: Bool = false) { self.approvesKnownContacts = approvesKnownContacts }
+    ///   the user being asked; ``RosterChange/approved(_:)`` reports it.
+    public init(approvesKnownContacts: Bool = false) { self.approvesKnownContacts = approvesKnownContacts }
 
     package func install(in hooks: inout ModuleHooks) {
         // So that the server's pushes and the contacts' presence find the roster in place (RFC 6121 section 2.2).

@@ -28,7 +28,7 @@ struct RosterTable {
         """
 
     /// Texts that are there already get the bounds of new ones; a character has four bytes at most. Without a version the
-    /// server tells the whole roster again.
+    /// server sends the whole roster again.
     static let bounds = """
         UPDATE roster SET version = NULL WHERE length(CAST(version AS BLOB)) > 1024 OR account IN (
             SELECT account FROM roster_item

@@ -48,7 +48,7 @@ struct RosterUpdate {
             after: step)
     }
 
-    /// - Parameter isWhole: Whether the server has told all of the roster.
+    /// - Parameter isWhole: Whether the server has sent the whole roster.
     private func loaded(isWhole: Bool, in step: borrowing Step) throws {
         try roster.setLoaded(true, in: step)
         try presences.removeStrangers(own: account.ownAddress(in: step), in: step)
@@ -89,14 +89,14 @@ struct RosterUpdate {
 
     // MARK: Decisions of contacts
 
-    /// Ends those who wait for a contact's decision, if the roster tells it.
+    /// Ends the waiters for a contact's decision, if the roster shows it.
     ///
     /// An item that does not say "asked" may come from before the question: it is a refusal only when one came before that
-    /// said so, or when the server has told all of the roster after it had taken the question.
+    /// said so, or when the server has sent the whole roster after it had taken the question.
     func decide(_ jid: JID, isWhole: Bool, in step: borrowing Step) throws {
         let item = try roster.item(for: jid, in: step)
         if item?.isSubscribed == true { return try end(jid, .approved, in: step) }
-        if item?.isAsking == true { return try subscriptions.noteAsked(jid, in: step) }
+        if item?.isAsking == true { return try subscriptions.recordAsked(jid, in: step) }
         let isAsked = try isWhole && !subscriptions.isUnderWay(to: jid, in: step)
         try end(jid, .denied, askedOnly: !isAsked, in: step)
     }
@@ -168,7 +168,7 @@ struct RosterUpdate {
     func requested(_ presence: Presence, from: JID, in step: borrowing Step) throws {
         guard try from != account.ownAddress(in: step),
             try roster.item(for: from, in: step)?.isSubscriber != true,
-            let request = try subscriptions.note(presence, from: from, in: step)
+            let request = try subscriptions.record(presence, from: from, in: step)
         else { return }
         if try !approve(request, in: step) { report(.requested(request), after: step) }
     }

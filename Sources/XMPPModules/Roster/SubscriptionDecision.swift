@@ -3,7 +3,9 @@ public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// The context of a handler that waits until a contact has decided whether the account may see its presence.
+/// The context of a handler that waits for a contact's decision.
+///
+/// The contact decides whether the account may see its presence.
 ///
 /// ```swift
 /// @Handler("contacts.decided")
@@ -23,7 +25,7 @@ public struct SubscriptionDecision: Sendable {
     public enum Outcome: Hashable, Sendable {
         /// The account sees the contact's presence now.
         case approved
-        /// The contact, or another client of the account, does not want that; or the contact was removed.
+        /// The contact, or another client of the account, does not want that. Or the contact was removed.
         case denied
         /// The question did not reach the contact.
         case failed(StanzaError)

@@ -51,7 +51,7 @@ struct SubscriptionTable {
     static let maximumRequests = 1000
 
     /// - Returns: The request if it was not known.
-    func note(_ presence: Presence, from jid: JID, in step: borrowing Step) throws(HandlerError)
+    func record(_ presence: Presence, from jid: JID, in step: borrowing Step) throws(HandlerError)
         -> SubscriptionRequest?
     {
         let nick = presence.element.child("nick", Namespaces.nick)?.text
@@ -193,14 +193,14 @@ struct SubscriptionTable {
         }.compactMap(\.self)
     }
 
-    func noteAsked(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
+    func recordAsked(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE subscription_wait SET asked = 1 WHERE account = ? AND jid = ?", account, jid.description)
     }
 
     /// Takes the handlers that wait for a contact, oldest first.
     ///
-    /// - Parameter askedOnly: Leaves those of whose question the roster has not told yet.
+    /// - Parameter askedOnly: Leaves those whose request the roster does not show yet.
     func claimWaiting(for jid: JID, askedOnly: Bool = false, in step: borrowing Step) throws(HandlerError)
         -> [HandlerID<SubscriptionDecision>]
     {

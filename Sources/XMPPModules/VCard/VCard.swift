@@ -18,7 +18,7 @@ public struct VCard: Hashable, Sendable {
     /// if let photo = card.photo { show(photo.bytes, type: photo.type ?? "image/png") }
     /// ```
     public struct Photo: Hashable, Sendable {
-        /// Its MIME type as its owner states it; nil when it is not stated.
+        /// Its MIME type as its owner states it. Nil when it is not stated.
         public let type: ForeignText?
         /// The bytes of the picture, at most 512 KiB.
         public let bytes: [UInt8]

@@ -27,7 +27,7 @@ public struct VCardFetch: Sendable {
 
     /// The account that asked.
     public let account: Account
-    /// The address of the card; the account's bare address for its own card.
+    /// The address of the card. The account's bare address for its own card.
     public let jid: JID
     /// The outcome.
     public let outcome: Outcome

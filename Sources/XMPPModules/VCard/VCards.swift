@@ -3,7 +3,7 @@ public import XMPPAccount
 public import XMPPCore
 
 extension AccountOperation where Context == VCardFetch, Value == VCard? {
-    /// Requests the vCard of an address; the value is nil if there is none.
+    /// Requests the vCard of an address. The value is nil if there is none.
     ///
     /// ```swift
     /// let card = try await account.request(.vcard(of: juliet))

@@ -84,7 +84,7 @@ package final class ArchiveService: Sendable {
     package func serve(at jid: JID, on server: ScriptedServer) {
         let isAccount = jid.domain == server.configuration.domain
         server.addService(at: jid, for: isAccount ? [Namespaces.mam] : nil) { stanza, service in
-            self.take(stanza, service)
+            self.handle(stanza, service)
         }
     }
 
@@ -93,7 +93,7 @@ package final class ArchiveService: Sendable {
     /// - Parameters:
     ///   - stanza: What was sent to the archive's address.
     ///   - service: The service that answers.
-    package func take(_ stanza: Element, _ service: ScriptedServer.Bot) {
+    package func handle(_ stanza: Element, _ service: ScriptedServer.Bot) {
         for reply in replies(to: stanza) { service.send(reply) }
     }
 

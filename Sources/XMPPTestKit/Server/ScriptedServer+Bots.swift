@@ -20,7 +20,7 @@ extension ScriptedServer {
         /// - Parameter stanza: The stanza, with its `to`.
         public func send(_ stanza: Element) { server.submit(.stanza(stanza, from: jid)) }
 
-        /// Answers a request with success; does nothing with a result, an error or anything else.
+        /// Answers a request with success. Does nothing with a result, an error or anything else.
         ///
         /// - Parameters:
         ///   - request: What was received.
@@ -30,7 +30,7 @@ extension ScriptedServer {
             send(answer.element)
         }
 
-        /// Answers a request with an error; does nothing with a result, an error or anything else.
+        /// Answers a request with an error. Does nothing with a result, an error or anything else.
         ///
         /// - Parameters:
         ///   - request: What was received.
@@ -105,7 +105,7 @@ extension ScriptedServer {
         }
     }
 
-    /// Sends a stanza from any address, a bot's or one that does not exist, without waiting.
+    /// Sends a stanza from any address without waiting. It may be a bot's, or one that does not exist.
     ///
     /// It is routed as usual: by its `to`, through offline store and queue. To put an element on a connection as it is,
     /// use ``send(_:to:)``.

@@ -67,7 +67,7 @@ extension ScriptedServer {
         var hasCommands: Bool { state.withLock { !$0.commands.isEmpty } }
 
         /// The commands given since the last call, and the ticket that they complete.
-        func takeCommands() -> (commands: [Command], ticket: Int) {
+        func removeCommands() -> (commands: [Command], ticket: Int) {
             state.withLock { state in
                 defer { state.commands = [] }
                 return (state.commands, state.given)

@@ -157,7 +157,7 @@ extension ScriptedServer {
     ///
     /// - Parameters:
     ///   - element: The element.
-    ///   - target: To whom.
+    ///   - target: The connections.
     public func send(_ element: Element, to target: ServerTarget) {
         core.perform { loop in
             loop.lasting.domain.send(element, to: target)
@@ -168,7 +168,7 @@ extension ScriptedServer {
     ///
     /// - Parameters:
     ///   - text: The text, as UTF-8.
-    ///   - target: To whom.
+    ///   - target: The connections.
     package func send(raw text: String, to target: ServerTarget) {
         core.perform { loop in
             for connection in loop.connections(of: target) { connection.output += text.utf8 }
@@ -187,7 +187,7 @@ extension ScriptedServer {
         core.perform { $0.lasting.writing = writing }
     }
 
-    /// Gives every element of a client to a script first; nil ends that.
+    /// Gives every element of a client to a script first. Nil ends that.
     ///
     /// - Parameter script: Decides about each element; nil to treat all as usual.
     public func setScript(
@@ -206,7 +206,7 @@ extension ScriptedServer {
         core.ask { $0.lasting.domain.offlineMessages(of: account.foreignText) } ?? []
     }
 
-    /// The full addresses that have a session now, sorted; those that wait to be resumed included. Empty while the server
+    /// The full addresses that have a session now, sorted. Those that wait to be resumed included. Empty while the server
     /// does not run.
     public var boundAddresses: [JID] {
         core.ask { loop in

@@ -42,7 +42,7 @@ public final class ScriptedServer: Sendable {
         public var behavior = ServerBehavior()
         /// The number of SCRAM hash iterations; clients refuse fewer than 4096.
         package var scramIterations = 4096
-        /// The clock for sessions that wait to be resumed and for the log; nil for the machine's.
+        /// The clock for resumable sessions and for the log. Nil for the machine's.
         public var clock: VirtualClock?
         /// Whether the log keeps every element's XML.
         public var logsXML = false

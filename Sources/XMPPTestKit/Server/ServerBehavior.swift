@@ -51,9 +51,9 @@ public struct ServerBehavior: Hashable, Sendable {
     package var offersClientState = true
     /// Whether versions of rosters are announced (RFC 6121 section 2.6.1). The server has none: a script answers.
     public var offersRosterVersions = false
-    /// Whether sessions can be resumed; without it `<enabled/>` has neither `id` nor `resume`.
+    /// Whether sessions can be resumed. Without it `<enabled/>` has neither `id` nor `resume`.
     public var offersResumption = true
-    /// The time for which a broken session can be resumed, in whole seconds. A client may ask for less.
+    /// How long a broken session can be resumed, by the monotonic clock. In whole seconds. A client may request less.
     public var resumptionWindow: Duration = .seconds(600)
     /// Host and port at which clients should resume; nil for none.
     package var resumptionLocation: String?

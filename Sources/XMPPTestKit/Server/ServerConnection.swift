@@ -1,4 +1,3 @@
-import Glibc
 import Platform
 import XMPPTransport
 import XMPPCore
@@ -156,7 +155,7 @@ final class ServerConnection {
         guard try transport.flush() else { return checkOutput() }
         if isSpent, let budget = sendBudget { return drop(budget.ending) }
         switch phase {
-        case .awaitingTLS: try beginTLS(context)
+        case .awaitingTLS: try startTLS(context)
         case .finishing: finish()
         default: break
         }
@@ -175,8 +174,8 @@ final class ServerConnection {
     }
 
     /// Begins TLS as the server.
-    func beginTLS(_ context: TLSContext) throws {
-        try transport.beginAcceptingTLS(context)
+    func startTLS(_ context: TLSContext) throws {
+        try transport.startServerHandshake(context)
         try restart()
         phase = .handshaking
     }
@@ -193,7 +192,7 @@ final class ServerConnection {
     }
 
     private func finish() {
-        shutdown(transport.fileDescriptor, Int32(SHUT_WR))
+        StreamSocket.shutdownWriting(transport.fileDescriptor)
         phase = .lingering(until: ServerTime.monotonicMilliseconds + Self.lingerLimit)
     }
 
@@ -204,20 +203,11 @@ final class ServerConnection {
         output = []
         let descriptor = transport.fileDescriptor
         switch ending {
-        case .reset:
-            var option = linger(l_onoff: 1, l_linger: 0)
-            setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+        case .reset: StreamSocket.resetOnClose(descriptor)
         case .finish:
             // The end of the stream goes out first; unread input would turn the close into a reset.
-            shutdown(descriptor, Int32(SHUT_WR))
-            withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 1) { buffer in
-                // A limited number of times: the peer may go on sending.
-                for _ in 0..<64 {
-                    guard recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT)) > 0 else {
-                        return
-                    }
-                }
-            }
+            StreamSocket.shutdownWriting(descriptor)
+            StreamSocket.drain(descriptor)
         }
         transport.closeDirty()
     }

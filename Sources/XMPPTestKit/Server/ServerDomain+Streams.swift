@@ -74,11 +74,11 @@ extension ServerDomain {
         log(
             .received, element, connection: connection, session: stream.session,
             isCounted: isStanza && isEnabled)
-        if verdict == .pass { return take(element, on: connection) }
+        if verdict == .pass { return handle(element, on: connection) }
         if isStanza, let number = stream.session { sessions[number]?.count() }
         switch verdict {
         case .replace(let elements):
-            for element in elements { takeUncounted(element, on: connection) }
+            for element in elements { handleUncounted(element, on: connection) }
         case .answer(let elements): for element in elements { send(element, onConnection: connection) }
         case .pass, .drop, .closeConnection: break
         }
@@ -93,17 +93,17 @@ extension ServerDomain {
         }
     }
 
-    private mutating func take(_ element: Element, on connection: Int) {
+    private mutating func handle(_ element: Element, on connection: Int) {
         guard let number = streams[connection]?.session else { return negotiate(element, on: connection) }
         guard let actions = sessions[number]?.receive(element) else { return }
         for action in actions { perform(action, session: number) }
     }
 
-    private mutating func takeUncounted(_ element: Element, on connection: Int) {
+    private mutating func handleUncounted(_ element: Element, on connection: Int) {
         if Stanza.isStanza(element), let number = streams[connection]?.session {
             route(element, from: number)
         } else {
-            take(element, on: connection)
+            handle(element, on: connection)
         }
     }
 

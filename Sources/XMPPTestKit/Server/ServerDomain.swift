@@ -3,7 +3,7 @@ package import XMPPCore
 /// All of a server's protocol state, without sockets: streams, sessions, accounts, offline messages.
 ///
 /// Its owner tells it what came (``opened(_:on:)``, ``receive(_:on:verdict:)``, ``lost(_:)``, ``send(_:from:)``,
-/// ``advance(to:)``) and then performs ``takeActions()`` in order. The same input gives the same actions, so every rule
+/// ``advance(to:)``) and then performs ``removeActions()`` in order. The same input gives the same actions, so every rule
 /// is tested with tables.
 ///
 /// ```text
@@ -75,7 +75,7 @@ package struct ServerDomain: Sendable {
     var resumable: [ForeignText: Int] = [:]
     /// The last count of sessions that are over, by their id.
     var lostCounts: [ForeignText: UInt32] = [:]
-    /// Resumptions that are to be refused, by account; "" stands for everybody.
+    /// Resumptions that are to be refused, by account; "" means all.
     var refusals: [ForeignText: Refusal] = [:]
     /// When sessions without connection end.
     var expiries: [Int: Int64] = [:]
@@ -88,7 +88,7 @@ package struct ServerDomain: Sendable {
     private(set) var rows: [ServerLogRow] = []
     private(set) var addresses: [(session: Int32, jid: JID)] = []
     var lastSession = 0
-    /// Addresses read before: the same few stand in most stanzas.
+    /// Addresses read before: most stanzas have the same few.
     private var knownAddresses: [ForeignText: JID] = [:]
 
     private static let knownAddressLimit = 4096
@@ -113,13 +113,13 @@ package struct ServerDomain: Sendable {
     // MARK: Taking what came of it
 
     /// Returns and removes the actions, in order.
-    package mutating func takeActions() -> [Action] {
+    package mutating func removeActions() -> [Action] {
         defer { actions = [] }
         return actions
     }
 
     /// Returns and removes the log rows, in order, with the addresses of new sessions.
-    package mutating func takeLog() -> (rows: [ServerLogRow], addresses: [(session: Int32, jid: JID)]) {
+    package mutating func removeLog() -> (rows: [ServerLogRow], addresses: [(session: Int32, jid: JID)]) {
         defer {
             rows.removeAll(keepingCapacity: rows.capacity <= 4096)
             addresses = []

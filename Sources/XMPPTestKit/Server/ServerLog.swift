@@ -97,7 +97,7 @@ public final class ServerLog: Sendable {
     }
 }
 
-/// An entry as it is kept: the address stands once for each session, and short texts need no memory of their own.
+/// An entry as it is kept: the address is kept once for each session, and short texts need no memory of their own.
 package struct ServerLogRow: Sendable {
     var time: Timestamp
     package var event: ServerLogEntry.Event

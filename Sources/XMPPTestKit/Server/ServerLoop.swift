@@ -11,7 +11,7 @@ import XMPPCore
 /// 4. read and parse what has arrived; every element through the script into the domain; perform its actions
 /// 5. what time brings, and `<r/>` for what was sent
 /// 6. log, then sockets: no client sees an effect that is not logged
-/// 7. tell who waits for commands
+/// 7. notify the waiters for commands
 final class ServerLoop {
     /// The state that survives a stop and start of the server.
     struct Lasting: Sendable {
@@ -126,7 +126,7 @@ final class ServerLoop {
     // MARK: Commands
 
     private func runCommands() -> Int {
-        let (commands, ticket) = server.takeCommands()
+        let (commands, ticket) = server.removeCommands()
         for command in commands {
             switch command {
             case .stanza(let stanza, let sender): lasting.domain.send(stanza, from: sender)
@@ -174,7 +174,7 @@ final class ServerLoop {
         connectionsByNumber[connection.number] = connection
         lasting.domain.connected(connection.number, isSecure: listener.isDirectTLS)
         if listener.isDirectTLS {
-            do { try connection.beginTLS(context) } catch { lose(connection, .reset) }
+            do { try connection.startTLS(context) } catch { lose(connection, .reset) }
         }
     }
 
@@ -185,14 +185,14 @@ final class ServerLoop {
             switch try connection.read() {
             case .nothing: break
             case .secured: lasting.domain.secured(connection.number, bindings: connection.bindings)
-            case .events(let events): take(events, from: connection)
+            case .events(let events): handle(events, from: connection)
             case .broken(let events, let error):
-                take(events, from: connection)
+                handle(events, from: connection)
                 lasting.domain.failed(connection.number, error)
                 performActions()
             case .closed: lose(connection, .finish)
             case .spent(let events, let ending):
-                take(events, from: connection)
+                handle(events, from: connection)
                 lose(connection, ending)
             }
         } catch {
@@ -200,7 +200,7 @@ final class ServerLoop {
         }
     }
 
-    private func take(_ events: [StreamParser.Event], from connection: ServerConnection) {
+    private func handle(_ events: [StreamParser.Event], from connection: ServerConnection) {
         let number = connection.number
         for event in events {
             switch event {
@@ -230,7 +230,7 @@ final class ServerLoop {
     // MARK: Performing
 
     func performActions() {
-        while case let actions = lasting.domain.takeActions(), !actions.isEmpty {
+        while case let actions = lasting.domain.removeActions(), !actions.isEmpty {
             for action in actions { perform(action) }
         }
     }
@@ -279,7 +279,7 @@ final class ServerLoop {
     }
 
     private func writeLog() {
-        let (rows, addresses) = lasting.domain.takeLog()
+        let (rows, addresses) = lasting.domain.removeLog()
         server.log.append(rows, addresses: addresses)
     }
 

@@ -8,7 +8,7 @@ public import XMPPCore
 public enum ServerTarget: Hashable, Sendable {
     /// Every connection and session there is now.
     case everyone
-    /// Those of an account (a bare address), or of one resource (a full address).
+    /// Connections of an account (bare address) or of one resource (full address).
     case jid(JID)
     /// The session with this number, counted from 1.
     case session(Int)

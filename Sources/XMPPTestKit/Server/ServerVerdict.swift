@@ -10,10 +10,13 @@ public enum ServerVerdict: Hashable, Sendable {
     case pass
     /// Count it if it is a stanza, and do nothing else: the server takes the responsibility and forgets it.
     case drop
-    /// Count it if it is a stanza, and treat these instead, as if the client had sent them; they are not counted.
+    /// Count it if it is a stanza, and handle these instead.
+    ///
+    /// As if the client had sent them; they are not counted.
     case replace([Element])
-    /// Count it if it is a stanza, do nothing else with it, and send these to the client as they are. Stanzas among
-    /// them are counted and kept until they are acknowledged, as all that are sent.
+    /// Count it if it is a stanza, and send these to the client.
+    ///
+    /// They are sent as they are. Stanzas among them are counted and kept until they are acknowledged, as all sent ones.
     case answer([Element])
     /// Close the connection by a TCP reset, as if the element had never arrived: it is not counted.
     case closeConnection
@@ -34,5 +37,5 @@ public struct ServerSessionInfo: Hashable, Sendable {
     /// The session's full address.
     public var jid: JID?
     /// The element's count in this session if it is a stanza that is counted: what `h` will be with it.
-    package var count: UInt32?
+    public var count: UInt32?
 }

@@ -205,7 +205,7 @@ package final class Connection {
     ///   stream error that explains it.
     package func flush() throws(TransportError) -> Bool {
         while true {
-            tls?.takeOutput(into: &wire)
+            tls?.moveOutput(into: &wire)
             try send(&wire)
             guard wire.isEmpty else { return false }
             // During the handshake the output waits: it belongs to the protected stream.
@@ -217,7 +217,7 @@ package final class Connection {
     private func writeRecords() throws(TransportError) {
         var count = 0
         while count < Connection.encryptionLimit, !output.isEmpty {
-            count += try output.takeRecord { plaintext throws(TransportError) in
+            count += try output.consumeRecord { plaintext throws(TransportError) in
                 guard let tls else { return wire.append(record: plaintext) }
                 return try tls.write(plaintext)
             }
@@ -246,7 +246,7 @@ package final class Connection {
     /// Divides the output into records from here on, as TLS does, and encrypts nothing: for a simulated network.
     ///
     /// Each record is preceded by its length, 4 bytes with the lowest first. What arrives has no records.
-    package func beginRecords() { hasRecords = true }
+    package func startRecords() { hasRecords = true }
 
     /// Protects the connection from here on, as the client.
     ///
@@ -267,13 +267,13 @@ package final class Connection {
         on loop: EventLoop
     ) async throws(TransportError) {
         try await flush(until: deadline, on: loop)
-        try beginTLS(context, domain: domain, offersProtocol: offersProtocol)
+        try startClientHandshake(context, domain: domain, offersProtocol: offersProtocol)
         try await finishHandshake(until: deadline, on: loop)
     }
 
     /// Begins TLS as the client without waiting; go on with ``continueHandshake()``. The output must be
     /// flushed.
-    package func beginTLS(
+    package func startClientHandshake(
         _ context: TLSContext, domain: String, offersProtocol: Bool = false
     ) throws(TransportError) {
         guard tls == nil, !socket.hasArrivedBytes() else {
@@ -293,12 +293,12 @@ package final class Connection {
         _ context: TLSContext, deadline: Deadline, on loop: EventLoop
     ) async throws(TransportError) {
         try await flush(until: deadline, on: loop)
-        try beginAcceptingTLS(context)
+        try startServerHandshake(context)
         try await finishHandshake(until: deadline, on: loop)
     }
 
     /// Begins TLS as the server without waiting; go on with ``continueHandshake()``.
-    package func beginAcceptingTLS(_ context: TLSContext) throws(TransportError) {
+    package func startServerHandshake(_ context: TLSContext) throws(TransportError) {
         tls = try TLSSession(server: context, names: TLSPeerNames(domain: "a client", peer: peer))
         isHandshaking = true
         isInputLeft = false

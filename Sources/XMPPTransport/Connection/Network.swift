@@ -16,7 +16,7 @@ package protocol Network: Sendable {
     var clock: @Sendable () -> Int64 { get }
 
     /// Whether its bytes never leave this process, so that nothing has to be encrypted: in a simulated world. What is written
-    /// is then divided into records as TLS divides it, see ``Connection/beginRecords()``.
+    /// is then divided into records as TLS divides it, see ``Connection/startRecords()``.
     var isSimulated: Bool { get }
 }
 

@@ -35,7 +35,7 @@ struct RecordBuffer: Sendable {
     /// Lends the next record's bytes to `encrypt`, which takes all of them, and drops them.
     ///
     /// - Returns: How many they were; 0 when nothing waits.
-    mutating func takeRecord(
+    mutating func consumeRecord(
         _ encrypt: (UnsafeRawBufferPointer) throws(TransportError) -> Int
     ) throws(TransportError) -> Int {
         guard let size = sizes.first else { return 0 }

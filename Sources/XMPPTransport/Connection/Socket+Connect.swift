@@ -9,7 +9,7 @@ extension Socket {
     /// - Parameters:
     ///   - host: A host name or an IP address, without brackets.
     ///   - port: 1...65535.
-    ///   - nameServers: Whom to ask for the addresses; empty for the machine's own ways.
+    ///   - nameServers: Name servers for the addresses; empty for the machine's own ways.
     ///   - deadline: When to give up.
     ///   - loop: What waits. Canceling the task ends the call.
     /// - Throws: `TransportError` with `nameNotFound`, `lookupFailed`, `refused`, `unreachable`, `timedOut`,

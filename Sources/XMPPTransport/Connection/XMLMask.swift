@@ -49,7 +49,7 @@ struct XMLMask {
     mutating func read(_ bytes: some Sequence<UInt8>, isShown isWanted: Bool, _ show: (String) -> Void) {
         for byte in bytes {
             if state == .text && covers.count <= 1 && line.isEmpty { isShown = isWanted }
-            let isHidden = take(byte)
+            let isHidden = accept(byte)
             if isHidden { hasHidden = true } else if isShown { append(byte, show) }
             if state == .text, covers.count <= 1, byte == UInt8(ascii: ">") { flush(show) }
         }
@@ -67,7 +67,7 @@ struct XMLMask {
         line.removeAll(keepingCapacity: true)
     }
 
-    /// Stands a mask where something was hidden.
+    /// Shows a mask in place of hidden text.
     private mutating func reveal() {
         if hasHidden && isShown { line += Self.mask.utf8 }
         hasHidden = false
@@ -76,7 +76,7 @@ struct XMLMask {
     // MARK: One byte
 
     /// - Returns: Whether the byte is hidden.
-    private mutating func take(_ byte: UInt8) -> Bool {
+    private mutating func accept(_ byte: UInt8) -> Bool {
         switch state {
         case .text: return inText(byte)
         case .open: behindOpen(byte)

@@ -3,7 +3,7 @@ import COpenSSL
 /// OpenSSL's per-thread error queue.
 enum OpenSSLErrors {
     /// The texts of all queued errors, oldest first; nil when there are none. Empties the queue.
-    static func take() -> String? {
+    static func removeAll() -> String? {
         var texts: [String] = []
         while case let code = ERR_get_error(), code != 0 {
             let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in

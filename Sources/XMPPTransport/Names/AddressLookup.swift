@@ -4,7 +4,7 @@ import Synchronization
 /// A getaddrinfo(3) call that can be given up.
 ///
 /// getaddrinfo knows neither deadline nor interruption, so it runs on a thread of its own, which raises a
-/// pipe when it is done. A caller that stops waiting leaves the thread behind; it ends with the
+/// pipe when it is done. A caller that stops waiting leaves the thread running; it ends with the
 /// system's own resolver timeout and holds nothing but this object until then.
 final class AddressLookup: Sendable {
     private typealias Outcome = Result<[SocketAddress], NameLookup.Failure>

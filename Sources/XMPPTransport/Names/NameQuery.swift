@@ -32,7 +32,7 @@ final class NameQuery {
     private var services: [Question<[ServiceRecord]>] = []
     private var addresses: [Question<[SocketAddress]>] = []
 
-    /// c-ares wants to be told once for the process, and counts.
+    /// c-ares is initialized once for the process, and counts.
     private static let isReady = ares_library_init(ARES_LIB_INIT_NONE) == dh_ares_success
 
     /// - Parameter servers: Name servers as `address`, `address:port` or `[v6]:port`; empty for the machine's.

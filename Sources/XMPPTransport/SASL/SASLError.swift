@@ -37,7 +37,7 @@ public struct SASLError: DetailedError, CodedError, Hashable {
 extension ErrorCode where Failure == SASLError {
     /// The server offers no mechanism that this library uses.
     package static var noCommonMechanism: Self { Self(rawValue: "noCommonMechanism") }
-    /// The offers of the server contradict each other, as if the stronger mechanisms had been removed.
+    /// The server's offers contradict each other, as after an attack. Stronger mechanisms may have been removed.
     public static var downgradeSuspected: Self { Self(rawValue: "downgradeSuspected") }
     /// User name or password holds a character that SASL forbids, or is empty.
     package static var forbiddenCredentials: Self { Self(rawValue: "forbiddenCredentials") }

@@ -22,7 +22,7 @@ extension SASLExchange {
     package mutating func received(challenge: [UInt8]) throws(SASLError) -> [UInt8] {
         throw SASLError(
             .malformedMessage,
-            "The server asks further questions in \(mechanismName), which has none; its operator must be told."
+            "The server sent a further challenge in \(mechanismName), which has none; report this to its operator."
         )
     }
 
@@ -52,7 +52,7 @@ package struct PlainClient: SASLExchange {
     package var initialResponse: [UInt8] { message.withBytes { Array($0) } }
 }
 
-/// EXTERNAL (RFC 4422 appendix A): who this is, the certificate of the TLS session tells.
+/// EXTERNAL (RFC 4422 appendix A): the certificate of the TLS session names the client.
 package struct ExternalClient: SASLExchange {
     package let mechanismName = "EXTERNAL"
     package let initialResponse: [UInt8]

@@ -48,7 +48,7 @@ package struct SCRAMMessage {
         SASLError(
             .malformedMessage,
             "The other side's SCRAM message breaks the protocol; "
-                + "its operator must be told.",
+                + "report this to its operator.",
             cause: what)
     }
 

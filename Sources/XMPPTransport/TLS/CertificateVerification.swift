@@ -19,8 +19,8 @@ final class CertificateVerification {
     /// Requires a certificate for `domain`: a host name (then also sent as server name indication) or an IP
     /// address.
     ///
-    /// The name must stand in the certificate's subjectAltName; the subject's common name is not looked at
-    /// and a wildcard stands only for a whole leftmost label (RFC 6125 sections 6.4.3 and 6.4.4, RFC 6120
+    /// The certificate's subjectAltName must have the name; the subject's common name is not looked at
+    /// and a wildcard matches only a whole leftmost label (RFC 6125 sections 6.4.3 and 6.4.4, RFC 6120
     /// section 13.7.2.1).
     func requireName(_ domain: String, on ssl: OpaquePointer) throws(TransportError) {
         ERR_clear_error()
@@ -37,12 +37,12 @@ final class CertificateVerification {
                     .tlsFailed,
                     "\"\(domain)\" cannot be a domain that a "
                         + "certificate names; check the account's address.",
-                    cause: OpenSSLErrors.take())
+                    cause: OpenSSLErrors.removeAll())
             }
         }
         SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())
         SSL_set_verify(ssl, SSL_VERIFY_PEER) { isGood, store in
-            if isGood != 1, let store { CertificateVerification.note(store) }
+            if isGood != 1, let store { CertificateVerification.record(store) }
             return isGood  // Only noted: whether it is good is OpenSSL's decision.
         }
     }
@@ -54,7 +54,7 @@ final class CertificateVerification {
         return noted?.code == result ? noted : Failure(code: result)
     }
 
-    private static func note(_ store: OpaquePointer) {
+    private static func record(_ store: OpaquePointer) {
         guard let ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
             let owner = SSL_get_ex_data(OpaquePointer(ssl), 0)
         else { return }

@@ -95,7 +95,7 @@ package final class TLSContext: @unchecked Sendable {
         OpenSSL.start
         ERR_clear_error()
         guard let created = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
-            throw TransportError(.tlsFailed, "OpenSSL could not be set up.", cause: OpenSSLErrors.take())
+            throw TransportError(.tlsFailed, "OpenSSL could not be set up.", cause: OpenSSLErrors.removeAll())
         }
         pointer = created
         self.isServer = isServer
@@ -108,7 +108,7 @@ package final class TLSContext: @unchecked Sendable {
             throw TransportError(
                 .tlsFailed,
                 "This OpenSSL does not offer "
-                    + "the TLS versions asked for.", cause: OpenSSLErrors.take())
+                    + "the TLS versions asked for.", cause: OpenSSLErrors.removeAll())
         }
         dh_SSL_CTX_set_fixed_options(created)
         // That a client verifies is set per session, together with the name: see CertificateVerification.
@@ -164,14 +164,14 @@ package final class TLSContext: @unchecked Sendable {
                 throw TransportError(
                     .invalidCredentialFile,
                     "The system's trusted certificates cannot be read; install the package ca-certificates.",
-                    cause: OpenSSLErrors.take())
+                    cause: OpenSSLErrors.removeAll())
             }
         case .file(let path):
             guard SSL_CTX_load_verify_file(pointer, path) == 1 else {
                 throw TransportError(
                     .invalidCredentialFile,
                     "The file of trusted certificates \(path) cannot be used; it must be readable and hold "
-                        + "at least one certificate in PEM form.", cause: OpenSSLErrors.take())
+                        + "at least one certificate in PEM form.", cause: OpenSSLErrors.removeAll())
             }
             X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(pointer), UInt(X509_V_FLAG_PARTIAL_CHAIN))
         }
@@ -184,7 +184,7 @@ package final class TLSContext: @unchecked Sendable {
                 .invalidCredentialFile,
                 "The certificate file \(certificateFile) cannot be used; it must be "
                     + "readable and in PEM form.",
-                cause: OpenSSLErrors.take())
+                cause: OpenSSLErrors.removeAll())
         }
         guard SSL_CTX_use_PrivateKey_file(pointer, keyFile, SSL_FILETYPE_PEM) == 1,
             SSL_CTX_check_private_key(pointer) == 1
@@ -192,7 +192,8 @@ package final class TLSContext: @unchecked Sendable {
             throw TransportError(
                 .invalidCredentialFile,
                 "The key file \(keyFile) cannot be used; it must be readable, in PEM form, without a "
-                    + "password, and fit the certificate in \(certificateFile).", cause: OpenSSLErrors.take())
+                    + "password, and fit the certificate in \(certificateFile).",
+                cause: OpenSSLErrors.removeAll())
         }
     }
 }

@@ -11,11 +11,11 @@ struct TLSPeerNames: Hashable, Sendable {
     func handshakeFailure(verification: CertificateVerification.Failure?) -> TransportError {
         if let verification {
             let reason = String(cString: X509_verify_cert_error_string(Int(verification.code)))
-            _ = OpenSSLErrors.take()
+            _ = OpenSSLErrors.removeAll()
             return certificateFailure(verification, cause: reason)
         }
         let reason = OpenSSLErrors.sslReason
-        let cause = OpenSSLErrors.take()
+        let cause = OpenSSLErrors.removeAll()
         switch reason {
         case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_TLSV1_ALERT_PROTOCOL_VERSION, SSL_R_VERSION_TOO_LOW,
             SSL_R_WRONG_SSL_VERSION:
@@ -49,7 +49,7 @@ struct TLSPeerNames: Hashable, Sendable {
         TransportError(
             .tlsFailed,
             "The TLS session with \(domain) at \(peer) broke; "
-                + "reconnect.", cause: OpenSSLErrors.take())
+                + "reconnect.", cause: OpenSSLErrors.removeAll())
     }
 
     /// The error for a certificate that was refused.

@@ -4,7 +4,7 @@ import COpenSSL
 ///
 /// ```text
 /// socket ─▶ receive(_:) ─▶ [ciphertext] ─▶ read(into:) ─▶ plaintext
-/// socket ◀─ takeOutput(into:) ◀─ [ciphertext] ◀─ write(_:) ◀─ plaintext
+/// socket ◀─ moveOutput(into:) ◀─ [ciphertext] ◀─ write(_:) ◀─ plaintext
 /// ```
 ///
 /// It knows no socket and never blocks, so every rule of it can be tested in memory. ``Connection`` moves the
@@ -87,7 +87,7 @@ package final class TLSSession {
     }
 
     /// Moves what must go to the socket to the end of `buffer`.
-    func takeOutput(into buffer: inout OutputBuffer) {
+    func moveOutput(into buffer: inout OutputBuffer) {
         while case let pending = BIO_ctrl_pending(output), pending > 0 {
             let bytes = [UInt8](unsafeUninitializedCapacity: pending) { space, count in
                 count = Int(max(0, BIO_read(output, space.baseAddress, Int32(clamping: pending))))
@@ -171,6 +171,6 @@ package final class TLSSession {
     package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
 
     static func setUpFailure() -> TransportError {
-        TransportError(.tlsFailed, "A TLS session could not be set up.", cause: OpenSSLErrors.take())
+        TransportError(.tlsFailed, "A TLS session could not be set up.", cause: OpenSSLErrors.removeAll())
     }
 }

@@ -27,12 +27,12 @@ struct KeyWitness {
 
     /// Looks at a message of the account.
     mutating func see(_ message: Element) -> Sight {
-        var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+        var digest = StableHash()
         guard let keys = Self.keys(in: message) else {
             return .wrong("\(message["id"] ?? "") cannot be understood")
         }
         for key in keys {
-            for byte in key.bytes { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
+            digest.combine(key.bytes)
             let place = Key(device: key.device, chain: key.read.chain, number: key.read.number)
             guard let before = used.updateValue(key.read.text, forKey: place) else { continue }
             if before != key.read.text {
@@ -40,7 +40,7 @@ struct KeyWitness {
                     "\(message["id"] ?? "") uses a key again, number \(key.read.number) of its chain")
             }
         }
-        return .fresh(digest: String(digest, radix: 16))
+        return .fresh(digest: String(digest.value, radix: 16))
     }
 
     /// Looks at a message of the peer.

@@ -134,7 +134,7 @@ final class SecretWorld: WorldExtension {
     func receive(_ element: Element, at jid: JID) -> Bool {
         if element.name == "iq", let answer = nodes.answer(element, at: jid.bare) {
             world.server.answer(answer, from: jid)
-            if let event = nodes.takeEvent() { _ = try? failing { try peer.receive(event) } }
+            if let event = nodes.nextEvent() { _ = try? failing { try peer.receive(event) } }
             return true
         }
         guard jid == WorldServer.peer, element.elements.contains(where: { $0.name == "encrypted" }) else {

@@ -82,7 +82,7 @@ struct WorldNodes {
     }
 
     /// The notification about what was published last; nil if it was taken.
-    mutating func takeEvent() -> Element? {
+    mutating func nextEvent() -> Element? {
         defer { event = nil }
         return event
     }

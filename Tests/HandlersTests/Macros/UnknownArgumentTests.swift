@@ -80,7 +80,7 @@ private final class Reports: Sendable {
             let counted = try store.bind(Till.counted(coin: 1))
             try store.step {
                 try $0.end(
-                    counted, .result, with: TimerFired(due: Timestamp(milliseconds: 0)),
+                    counted, .result, with: TimerFired(dueAt: Timestamp(milliseconds: 0)),
                     overriding: Record(["coin": .integer(2), "x": .null]))
             }
             let runner = try HandlerRunner(store)

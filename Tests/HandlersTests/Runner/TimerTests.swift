@@ -9,7 +9,7 @@ private struct Chime: Handler {
     static let id = "timer.chime"
     var name: String
     func run(_ call: borrowing Call<TimerFired>) throws {
-        try call.step.note("\(name) \(call.due.milliseconds) \(call.missed)")
+        try call.step.note("\(name) \(call.dueAt.milliseconds) \(call.missed)")
     }
 }
 
@@ -51,7 +51,7 @@ private struct Stored: DurableEvent, Equatable {
             rig.clock.advance(by: .milliseconds(45_500))
             try rig.runner.runDue()
             #expect(try rig.store.notes() == ["m \(start + 10_000) 3"])
-            #expect(try rig.status(of: id)?.due?.milliseconds == start + 50_000)
+            #expect(try rig.status(of: id)?.dueAt?.milliseconds == start + 50_000)
             // The wall is set back: nothing fires again.
             rig.clock.setWall(Timestamp(milliseconds: start))
             try rig.runner.runDue()
@@ -73,7 +73,7 @@ private struct Stored: DurableEvent, Equatable {
             try rig.store.step { _ = try $0.schedule(Chime(name: "now").durable, after: .seconds(-5)) }
             try rig.runner.runDue()
             #expect(try rig.store.notes() == ["now \(rig.now) 0"])
-            #expect(try rig.status(of: far)?.due?.milliseconds == .max)
+            #expect(try rig.status(of: far)?.dueAt?.milliseconds == .max)
         }
     }
 

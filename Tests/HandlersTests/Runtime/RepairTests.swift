@@ -103,7 +103,7 @@ private struct Login: Handler {
             #expect(refused?.code == .noSuchHandler && refused?.message.contains("is pending") == true)
             #expect(try rig.store.step { try $0.requeueAll(named: "test.say") } == 0)
             #expect(try rig.store.step { try $0.requeueAll() } == 1)
-            #expect(try rig.status(of: waiting)?.due == nil)
+            #expect(try rig.status(of: waiting)?.dueAt == nil)
         }
     }
 

@@ -12,7 +12,7 @@ import Testing
             let id = try rig.store.bind(Flaky<Standard>(name: "bound", until: 3).durable)
             let disposition = try rig.end(
                 id, with: Job("word", in: workshop), overriding: Record(["name": .string("called")]))
-            let first = try #require(try rig.status(of: id)?.due).milliseconds
+            let first = try #require(try rig.status(of: id)?.dueAt).milliseconds
             #expect(disposition == .retrying(at: Timestamp(milliseconds: first), reason: "called failed 1"))
             #expect((1000...1200).contains(first - rig.now))
             #expect(try rig.status(of: id)?.state == .pending)
@@ -23,7 +23,8 @@ import Testing
             #expect(try rig.status(of: id)?.attempts == 1, "a millisecond too early")
             try rig.runWhenDue(id)
             #expect(try rig.status(of: id)?.attempts == 2)
-            #expect((4000...4800).contains(try #require(try rig.status(of: id)?.due).milliseconds - rig.now))
+            #expect(
+                (4000...4800).contains(try #require(try rig.status(of: id)?.dueAt).milliseconds - rig.now))
             #expect(try rig.store.notes() == [], "what a failing attempt wrote is undone")
             try rig.runWhenDue(id)
             #expect(try rig.store.notes() == ["called word workshop 3"])
@@ -44,7 +45,7 @@ import Testing
             #expect(status.state == .quarantined)
             #expect(status.attempts == 3)
             #expect(status.reason == "a failed 3")
-            #expect(status.due == nil)
+            #expect(status.dueAt == nil)
             rig.clock.advance(by: .seconds(1_000_000))
             try rig.runner.runDue()
             #expect(try rig.status(of: id)?.attempts == 3)
@@ -128,7 +129,7 @@ import Testing
             try rig.store.step { try $0.requeue(id) }
             let status = try #require(try rig.status(of: id))
             #expect(status.state == .pending)
-            #expect(status.due == nil)
+            #expect(status.dueAt == nil)
             #expect(status.attempts == 0)
             #expect(status.reason == nil)
             try rig.runner.runDue()
@@ -264,7 +265,7 @@ import Testing
             #expect(rows.map(\.isStanding) == [true, false, false])
             #expect(rows.map(\.attempts) == [0, 1, 1])
             #expect(rows.map(\.trace) == Array(repeating: AnyHandlerID(id), count: 3))
-            #expect(rows[1].due != rows[2].due, "they do not come back together")
+            #expect(rows[1].dueAt != rows[2].dueAt, "they do not come back together")
             rig.clock.advance(by: .seconds(2))
             try rig.runner.runDue()
             #expect(Set(try rig.store.notes()) == ["a x - 2", "a y - 2"])
@@ -295,7 +296,7 @@ import Testing
                     FlakyTimer(name: "a", until: 2).durable, after: .seconds(60), every: .seconds(60))
             }
             try rig.runWhenDue(id)
-            #expect(try rig.status(of: id)?.due?.milliseconds == start + 120_000)
+            #expect(try rig.status(of: id)?.dueAt?.milliseconds == start + 120_000)
             #expect(try rig.status(of: id)?.attempts == 0)
             try rig.runWhenDue(try #require(try rig.handlers().last).id)
             #expect(try rig.store.notes() == ["a \(start + 60_000) 0 2"])
@@ -313,7 +314,7 @@ import Testing
                 try rig.end(try rig.store.bind(Flaky<Thrice>(name: name, until: 2).durable))
             }
             let expected = try rig.handlers().sorted {
-                ($0.due?.milliseconds ?? 0) < ($1.due?.milliseconds ?? 0)
+                ($0.dueAt?.milliseconds ?? 0) < ($1.dueAt?.milliseconds ?? 0)
             }.map { status in
                 "\(try #require(status.reason).prefix(1)) go - 2"
             }

@@ -72,7 +72,7 @@ private struct Keyed: AsyncHandler {
             try putBack(folder.file("backup.db"), to: path, by: way)
             try withRig(path, [Keyed.self]) { rig in
                 let (status, other) = (try rig.status(of: running), try rig.status(of: gone))
-                #expect(status?.state == .pending && status?.due != nil)
+                #expect(status?.state == .pending && status?.dueAt != nil)
                 #expect(other?.state == .pending)
                 let slots = try rig.store.integer("SELECT count(*) FROM connected_slot WHERE scope = 'away'")
                 #expect(slots == 0)
@@ -287,7 +287,7 @@ private struct Keyed: AsyncHandler {
                 try rig.runner.runDue()
                 #expect(try rig.store.ending(of: id)?.outcome == .result)
                 // A timer goes by the wall.
-                #expect(try rig.status(of: timer)?.due?.milliseconds == right + year + 86_400_000)
+                #expect(try rig.status(of: timer)?.dueAt?.milliseconds == right + year + 86_400_000)
             }
         }
     }

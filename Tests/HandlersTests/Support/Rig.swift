@@ -33,7 +33,7 @@ struct Rig {
 
     /// Turns the clock to the time at which the handler is due, and does what is due then.
     func runWhenDue<Context>(_ id: HandlerID<Context>) throws {
-        guard let due = try status(of: id)?.due else { return }
+        guard let due = try status(of: id)?.dueAt else { return }
         clock.advance(by: .milliseconds(due.milliseconds - now))
         try runner.runDue()
     }
@@ -148,7 +148,7 @@ struct FlakyTimer: Handler {
     var until = Int.max
 
     func run(_ call: borrowing Call<TimerFired>) throws {
-        try call.step.note("\(name) \(call.due.milliseconds) \(call.missed) \(call.attempt)")
+        try call.step.note("\(name) \(call.dueAt.milliseconds) \(call.missed) \(call.attempt)")
         if call.attempt < until { throw Failure(description: "\(name) failed") }
     }
 }

@@ -28,7 +28,7 @@ import XMPPCore
             }
             try step.execute(
                 "UPDATE omemo_own SET (next_prekey, next_signed_prekey) = (SELECT * FROM kept_own)")
-            try step.noteCopy()
+            try step.recordCopy()
         }
     }
 

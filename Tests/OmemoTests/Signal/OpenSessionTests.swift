@@ -18,7 +18,7 @@ import Testing
         defer {
             device.session = memory.session
             // As the record is looked at after each message that arrives.
-            if let open = try? memory.takeOpen() { memory.putBack(open) }
+            if let open = try? memory.removeOpen() { memory.putBack(open) }
             opened.keep(memory, with: peer)
         }
         return try body(SignalSession(version, memory))

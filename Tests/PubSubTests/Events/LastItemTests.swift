@@ -197,7 +197,7 @@ import XMPPCore
             for number in 0..<(SeenItemTable.items + 500) {
                 let publisher = try JID("u\(number)@capulet.example")
                 for handler in handlers {
-                    _ = try SeenItemTable(handler: handler).takeNews([item], at: publisher, in: step)
+                    _ = try SeenItemTable(handler: handler).recordNews([item], at: publisher, in: step)
                 }
             }
         }

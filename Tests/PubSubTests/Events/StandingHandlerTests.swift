@@ -189,7 +189,7 @@ import XMPPCore
             #expect(try !isTaken(source))
         }
         #expect(try account.notes.isEmpty)
-        #expect(try isTaken(.live))
+        #expect(try isTaken(.direct))
         #expect(try account.notes.count == 1)
         await account.close()
     }

@@ -192,7 +192,7 @@ extension HandlerStore {
                 "INSERT INTO seen_mark(sender, at, mark, account, number) VALUES (?, ?, ?, 1, ?)", sender.id,
                 at,
                 SeenTable.Mark.bytes(peer: peer, id: ForeignText(id), digest: 0), number)
-            sender.noted(at: at)
+            sender.recorded(at: at)
             try seen.senders.store(sender, limit: .max, in: step)
         }
     }

@@ -22,7 +22,7 @@ final class RecordedSession {
         connection = try EventLoop.run {
             try await Connection.connect(host: host, port: port, deadline: deadline, on: $0)
         }
-        if security == .directTLS { try beginTLS(offersProtocol: true) }
+        if security == .directTLS { try startClientHandshake(offersProtocol: true) }
     }
 
     deinit { connection.closeDirty() }
@@ -37,7 +37,7 @@ final class RecordedSession {
         Data("\0\(user)\0\(RealServers.password)".utf8).base64EncodedString()
     }
 
-    private func beginTLS(offersProtocol: Bool = false) throws {
+    private func startClientHandshake(offersProtocol: Bool = false) throws {
         let context = try TLSContext.client(
             trust: .file(home.scene.certificates.authorityFile), identity: nil, pins: [], newest: .tls13)
         // This thread waits, and uses it afterwards.
@@ -64,7 +64,7 @@ final class RecordedSession {
     func startTLS() throws {
         try start()
         try ask("<starttls xmlns='\(Namespaces.tls)'/>", until: "<proceed")
-        try beginTLS()
+        try startClientHandshake()
     }
 
     /// The classic way: login, a new stream, binding, stream management.

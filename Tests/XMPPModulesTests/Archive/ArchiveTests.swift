@@ -151,7 +151,7 @@ import XMPPTestKit
             let held = Kept<[(Element, ScriptedServer.Bot)]>([])
             let isHolding = Kept(true)
             rig.server.addService(at: AccountRig.alice, for: [Namespaces.mam]) { stanza, service in
-                guard isHolding.withLock({ $0 }) else { return archive.take(stanza, service) }
+                guard isHolding.withLock({ $0 }) else { return archive.handle(stanza, service) }
                 // Half a page, and no end of it.
                 let query = stanza.firstElement?["queryid"]
                 for number in 0..<5 { service.send(archive.result(number, query, to: stanza["from"])) }
@@ -195,7 +195,7 @@ import XMPPTestKit
                 rig.bot.send(archive.result(0, query, to: stanza["from"]))
                 service.send(archive.result(1, "another", to: stanza["from"]))
                 service.send(archive.result(2, nil, to: stanza["from"]))
-                archive.take(stanza, service)
+                archive.handle(stanza, service)
             }
             archive.drop(first: 3)
             let account = try rig.account {
@@ -248,7 +248,7 @@ import XMPPTestKit
                     count += 1; return count
                 }) {
                 case 1: service.refuse(stanza, StanzaError(.resourceConstraint, kind: .wait))
-                default: archive.take(stanza, service)
+                default: archive.handle(stanza, service)
                 }
             }
             let account = try await connected(rig)
@@ -274,7 +274,7 @@ import XMPPTestKit
                 let from = try! JID(senders[number])  // Addresses of the test's own.
                 return Message(to: nil, from: from, type: .groupchat, id: "m\(number)", body: "x").element
             }
-            rig.server.addService(at: room) { stanza, service in archive.take(stanza, service) }
+            rig.server.addService(at: room) { stanza, service in archive.handle(stanza, service) }
             let account = try await connected(rig) { $0.modules = [ArchiveModule(history: nil)] }
             let events = EventReader(account)
             try await account.caughtUp()
@@ -311,7 +311,7 @@ import XMPPTestKit
                         $0.insert(room); return $0.count
                     }
                     most.withLock { $0 = max($0, count) }
-                    archive.take(stanza, service)
+                    archive.handle(stanza, service)
                     if archive.queries.last?.count == 2 { running.withLock { _ = $0.remove(room) } }
                 }
             }

@@ -132,13 +132,13 @@ import XMPPTestKit
             }
             let account = try await rig.connected([BlockingModule()])
             let (iago, all) = (try JID("iago@shakespeare.example"), try JID("forbidden.example"))
-            try await account.request(.block([iago, JID("evil.example")]))
+            try await account.request(.blocking.block([iago, JID("evil.example")]))
             await #expect(throws: StanzaError(.notAllowed)) {
-                try await account.request(.block([all]))
+                try await account.request(.blocking.block([all]))
             }
-            try await account.send(.unblock([iago]), then: TestApp.Answered(name: "unblock").durable)
-            try await account.send(.unblockAll, then: TestApp.Answered(name: "all").durable)
-            for change: AccountOperation<IQReply, Void> in [.block([]), .unblock([])] {
+            try await account.send(.blocking.unblock([iago]), then: TestApp.Answered(name: "unblock").durable)
+            try await account.send(.blocking.unblockAll, then: TestApp.Answered(name: "all").durable)
+            for change: AccountOperation<IQReply, Void> in [.blocking.block([]), .blocking.unblock([])] {
                 let error = await errorOf { try await account.request(change) } as? AccountError
                 #expect(error?.code == .invalidStanza)
             }

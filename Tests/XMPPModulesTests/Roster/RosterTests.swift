@@ -261,15 +261,16 @@ import XMPPTestKit
                     ? .failure(StanzaError(.itemNotFound)) : .success(nil)
             }
             let account = try await rig.connected([RosterModule()])
-            try await account.request(.setContact(Self.juliet, name: "Juliet", groups: ["Verona", "A & B"]))
+            try await account.request(
+                .roster.set(RosterItem(Self.juliet, name: "Juliet", groups: ["Verona", "A & B"])))
             let nobody = try JID("nobody@capulet.example")
             await #expect(throws: StanzaError(.itemNotFound)) {
-                try await account.request(.removeContact(nobody))
+                try await account.request(.roster.remove(nobody))
             }
             try await account.send(
-                .setContact(Self.juliet, name: nil), then: TestApp.Answered(name: "set").durable,
+                .roster.set(RosterItem(Self.juliet)), then: TestApp.Answered(name: "set").durable,
                 orElse: TestApp.Abandoned(name: "set").durable)
-            try await account.send(.removeContact(nobody), then: TestApp.Answered(name: "remove").durable)
+            try await account.send(.roster.remove(nobody), then: TestApp.Answered(name: "remove").durable)
             try await eventually { try account.store.notes("ended").count == 2 }
             #expect(
                 try account.store.notes("ended") == [
@@ -297,7 +298,7 @@ import XMPPTestKit
             }
             let account = try await rig.connected([RosterModule()])
             try await account.send(
-                .setContact(Self.juliet, name: nil), then: TestApp.Answered(name: "set").durable,
+                .roster.set(RosterItem(Self.juliet)), then: TestApp.Answered(name: "set").durable,
                 orElse: TestApp.Abandoned(name: "set").durable)
             try await account.caughtUp()
             try await rig.loseSession(account)
@@ -312,7 +313,7 @@ import XMPPTestKit
         try await withModulesRig { rig in
             let account = try rig.account()
             let error =
-                await errorOf { try await account.request(.setContact(Self.juliet, name: nil)) }
+                await errorOf { try await account.request(.roster.set(RosterItem(Self.juliet))) }
                 as? AccountError
             #expect(error?.code == .missingModule)
             #expect(error?.message.contains("'roster'") == true)

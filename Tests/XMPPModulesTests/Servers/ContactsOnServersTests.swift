@@ -125,13 +125,13 @@ extension RealServerTests {
                     try JID("juliet@\(RealServers.domain)"), try JID("nurse@\(RealServers.domain)")
                 )
                 try await account.request(
-                    .setContact(juliet, name: "Juliet & Co <3", groups: ["Verona", "Friends"]))
-                try await account.request(.setContact(nurse, name: nil))
+                    .roster.set(RosterItem(juliet, name: "Juliet & Co <3", groups: ["Verona", "Friends"])))
+                try await account.request(.roster.set(RosterItem(nurse)))
                 try await eventuallyItem(account, nurse, "the nurse") { $0 != nil }
                 let first = try #require(try item(account, juliet))
                 #expect(first.name == "Juliet & Co <3")
                 #expect(Set(first.groups) == ["Verona", "Friends"])
-                try await account.request(.setContact(juliet, name: "Jules", groups: ["Verona"]))
+                try await account.request(.roster.set(RosterItem(juliet, name: "Jules", groups: ["Verona"])))
                 try await eventuallyItem(account, juliet, "the new name") {
                     $0?.name == "Jules" && $0?.groups == ["Verona"]
                 }
@@ -147,12 +147,12 @@ extension RealServerTests {
                 #expect(try account.store.step { try account.roster.version(in: $0) } == version)
                 #expect(
                     try account.store.step { try account.roster.items(in: $0).map(\.jid) } == [juliet, nurse])
-                try await account.request(.removeContact(nurse))
+                try await account.request(.roster.remove(nurse))
                 try await eventuallyItem(account, nurse, "the removal") { $0 == nil }
                 // ejabberd finds nothing wrong with removing nobody.
                 if kind == .prosody {
                     let error =
-                        await errorOf { try await account.request(.removeContact(nurse)) } as? StanzaError
+                        await errorOf { try await account.request(.roster.remove(nurse)) } as? StanzaError
                     #expect(error?.condition == .itemNotFound)
                 }
                 try await account.logOut()
@@ -160,7 +160,7 @@ extension RealServerTests {
                 // What another client changed meanwhile comes with the next session.
                 let other = try RealHome(modulesOn: kind, as: home)
                 let changed = try await connect(other)
-                try await changed.request(.setContact(juliet, name: "Juliet", groups: []))
+                try await changed.request(.roster.set(RosterItem(juliet, name: "Juliet")))
                 try await changed.caughtUp()
                 await other.close()
                 account = try await connect(home)
@@ -179,13 +179,13 @@ extension RealServerTests {
                 defer { peer.close() }
                 try peer.tell("say", ["to": home.jid, "body": "one"])
                 try await eventually("the first message") { try home.store.notes("message").count == 1 }
-                try await account.request(.block([peer.account]))
+                try await account.request(.blocking.block([peer.account]))
                 try await eventually("the push") {
                     try account.store.step { try account.blocking.list(in: $0) } == [peer.account]
                 }
                 // Servers may tell the sender or not; nothing arrives, or it would be there before the third.
                 try peer.tell("say", ["to": home.jid, "body": "two"])
-                try await account.request(.unblockAll)
+                try await account.request(.blocking.unblockAll)
                 try await eventually("the second push") {
                     try account.store.step { try account.blocking.list(in: $0) } == []
                 }
@@ -211,13 +211,13 @@ extension RealServerTests {
             try await withModulesHome(kind) { home in
                 var account = try await connect(home)
                 let jids = try ["evil.example", "iago@shakespeare.example"].map { try JID($0) }
-                try await account.request(.block(jids))
+                try await account.request(.blocking.block(jids))
                 try await account.logOut()
                 await account.close()
                 try home.store.change("DELETE FROM blocked")
                 account = try await connect(home)
                 #expect(try account.store.step { try account.blocking.list(in: $0) } == jids)
-                try await account.request(.unblock([jids[0]]))
+                try await account.request(.blocking.unblock([jids[0]]))
                 try await eventually("the push") {
                     try account.store.step { try account.blocking.list(in: $0) } == [jids[1]]
                 }

@@ -16,9 +16,9 @@ import XMPPTestKit
             let folder = try TemporaryFolder()
             let certificates = try TestCertificates(in: folder.path)
             let files = try certificates.makeServerCertificate(for: ["example.org"])
-            try pair.client.beginTLS(
+            try pair.client.startClientHandshake(
                 .client(trust: .file(certificates.authorityFile)), domain: "example.org")
-            try pair.server.beginAcceptingTLS(
+            try pair.server.startServerHandshake(
                 .server(certificateFile: files.certificateFile, keyFile: files.keyFile))
             try handshake(client: pair.client, server: pair.server)
             // TLS 1.3's session tickets are on their way; they are no data.

@@ -63,7 +63,7 @@ import Testing
         }
         var records: [[Int: Int]] = []
         while !buffer.isEmpty {
-            _ = try buffer.takeRecord { record in
+            _ = try buffer.consumeRecord { record in
                 records.append(Dictionary(record.map { (Int($0), 1) }, uniquingKeysWith: +))
                 return record.count
             }
@@ -89,12 +89,12 @@ import Testing
     func appendedMeanwhile() throws {
         var buffer = RecordBuffer()
         [UInt8](repeating: 1, count: 20_000).withUnsafeBytes { buffer.append($0) }
-        var sizes = [try buffer.takeRecord { $0.count }]
+        var sizes = [try buffer.consumeRecord { $0.count }]
         [UInt8](repeating: 2, count: 10).withUnsafeBytes { buffer.append($0) }
-        while !buffer.isEmpty { sizes.append(try buffer.takeRecord { $0.count }) }
+        while !buffer.isEmpty { sizes.append(try buffer.consumeRecord { $0.count }) }
         #expect(sizes == [16_384, 3616, 10])
         [UInt8](repeating: 3, count: 10).withUnsafeBytes { buffer.append($0) }
-        sizes = [try buffer.takeRecord { $0.count }, try buffer.takeRecord { $0.count }]
+        sizes = [try buffer.consumeRecord { $0.count }, try buffer.consumeRecord { $0.count }]
         #expect(sizes == [10, 0])
     }
 

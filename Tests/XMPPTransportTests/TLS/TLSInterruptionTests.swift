@@ -56,13 +56,13 @@ import XMPPTestKit
         // The server's whole answer, taken from the wire by a client socket that does not understand it.
         let (client, server) = try makeConnectedPair()
         let (tapped, tap) = try makeConnectedPair()
-        try client.beginTLS(context, domain: "example.org")
+        try client.startClientHandshake(context, domain: "example.org")
         #expect(try !client.continueHandshake())
         var hello: [UInt8] = []
         _ = try server.read(into: &hello)
         tap.write(hello)
         try tap.flush(until: .after(.seconds(30)))
-        try tapped.beginAcceptingTLS(serverContext)
+        try tapped.startServerHandshake(serverContext)
         #expect(try !tapped.continueHandshake())
         var answer: [UInt8] = []
         _ = try tap.read(into: &answer)
@@ -70,7 +70,7 @@ import XMPPTestKit
 
         for length in [0, 1, 5, 100, answer.count - 1] {
             let (victim, cutter) = try makeConnectedPair()
-            try victim.beginTLS(context, domain: "example.org")
+            try victim.startClientHandshake(context, domain: "example.org")
             #expect(try !victim.continueHandshake())
             cutter.write(answer.prefix(length))
             try cutter.flush(until: .after(.seconds(30)))
@@ -98,7 +98,7 @@ import XMPPTestKit
     @Test("X5 a server that answers in plain text gets a sentence about the port")
     func notTLS() throws {
         let (client, server) = try makeConnectedPair()
-        try client.beginTLS(context, domain: "example.org")
+        try client.startClientHandshake(context, domain: "example.org")
         #expect(try !client.continueHandshake())
         server.write(Array("<?xml version='1.0'?><stream:stream>".utf8))
         try server.flush(until: .after(.seconds(30)))
@@ -111,8 +111,8 @@ import XMPPTestKit
     func earlyOutput() throws {
         let files = try certificates.makeServerCertificate(for: ["example.org"])
         let (client, server) = try makeConnectedPair()
-        try client.beginTLS(context, domain: "example.org")
-        try server.beginAcceptingTLS(
+        try client.startClientHandshake(context, domain: "example.org")
+        try server.startServerHandshake(
             .server(certificateFile: files.certificateFile, keyFile: files.keyFile))
         client.write(Array("early".utf8))
         #expect(try !client.flush())

@@ -97,8 +97,8 @@ import XMPPTestKit
         let files = try certificates.makeServerCertificate(for: ["example.org"], flaw: .selfSigned)
         let context = try TLSContext.server(certificateFile: files.certificateFile, keyFile: files.keyFile)
         let (client, server) = try makeConnectedPair()
-        try client.beginTLS(.client(trust: .file(files.certificateFile)), domain: "example.org")
-        try server.beginAcceptingTLS(context)
+        try client.startClientHandshake(.client(trust: .file(files.certificateFile)), domain: "example.org")
+        try server.startServerHandshake(context)
         try handshake(client: client, server: server)
     }
 
@@ -180,8 +180,9 @@ import XMPPTestKit
         let files = try certificates.makeServerCertificate(for: ["example.org"], flaw: .expired)
         let context = try TLSContext.server(certificateFile: files.certificateFile, keyFile: files.keyFile)
         let (client, server) = try makeConnectedPair()
-        try client.beginTLS(.client(trust: .file(certificates.authorityFile)), domain: "example.org")
-        try server.beginAcceptingTLS(context)
+        try client.startClientHandshake(
+            .client(trust: .file(certificates.authorityFile)), domain: "example.org")
+        try server.startServerHandshake(context)
         #expect(transportError { try handshake(client: client, server: server) }?.code == .certificateExpired)
         let error = transportError { for _ in 0..<5 { _ = try server.continueHandshake() } }
         #expect(error == nil || error?.words?.description.contains("alert certificate expired") == true)
@@ -197,8 +198,8 @@ import XMPPTestKit
         _ client: TLSContext, _ server: TLSContext, domain: String = "example.org"
     ) throws -> (client: Connection, server: Connection) {
         let ends = try makeConnectedPair()
-        try ends.client.beginTLS(client, domain: domain)
-        try ends.server.beginAcceptingTLS(server)
+        try ends.client.startClientHandshake(client, domain: domain)
+        try ends.server.startServerHandshake(server)
         try handshake(client: ends.client, server: ends.server)
         // What resumes the session comes behind the handshake.
         var none: [UInt8] = []
@@ -323,7 +324,7 @@ import XMPPTestKit
     func impossibleDomain(domain: String) throws {
         let (client, server) = try makeConnectedPair()
         let context = try TLSContext.client(trust: .file(certificates.authorityFile))
-        let error = transportError { try client.beginTLS(context, domain: domain) }
+        let error = transportError { try client.startClientHandshake(context, domain: domain) }
         #expect(error?.code == .tlsFailed)
         var bytes: [UInt8] = []
         #expect(try server.read(into: &bytes) == .wouldBlock)

@@ -1,0 +1,10 @@
+import FoundationEssentials
+
+/// Values as JSON on one line, with sorted keys.
+package enum OneLineJSON {
+    package static func text(_ value: some Encodable) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    }
+}
