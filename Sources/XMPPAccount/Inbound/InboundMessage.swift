@@ -3,7 +3,7 @@ import XMPPCore
 /// A message on its way through an inbound step, taken out of what it came in.
 struct InboundMessage: Sendable {
     var message: Message
-    var source = MessageReceived.Source.live
+    var source = MessageReceived.Source.direct
     /// While it is being delivered.
     var delivery: Deferral?
     /// Whether it was sent from here.
