@@ -24,7 +24,7 @@ extension Connection {
         }
         // From here on the deinit closes the handle when something throws.
         self.init(owning: database, path: path)
-        sqlite3_busy_timeout(database, busyTimeout)
+        self.busyTimeout = busyTimeout
         // SQLite opens a file that it may not write for reading.
         guard sqlite3_db_readonly(database, "main") != 1 else {
             throw readOnlyError(path, Errno.permissionDenied.description)
@@ -48,13 +48,18 @@ extension Connection {
                 "the database \(path) cannot keep a write-ahead log here (its journal mode stays \(mode ?? "unknown")); put it on a local file system"
             )
         }
-        let durability = BuiltInFault.missingSync.isOn ? "OFF" : synchronous.rawValue
-        try executeOnce("PRAGMA synchronous = \(durability)")
+        try executeOnce("PRAGMA synchronous = \(Self.durability(synchronous))")
         try executeOnce("PRAGMA foreign_keys = ON")
         // Small on purpose: a worker woken by a push has 24 MiB for everything.
         try executeOnce("PRAGMA cache_size = -2048")
         // A long reader, such as a backup program, makes the log grow; afterwards it gives the disk back.
         try executeOnce("PRAGMA journal_size_limit = \(Self.logLimit)")
+    }
+
+    /// The value of `PRAGMA synchronous`.
+    private static func durability(_ synchronous: HandlerStore.Synchronous) -> String {
+        if BuiltInFault.missingSync.isOn { return "OFF" }
+        return BuiltInFault.syncLate.isOn ? HandlerStore.Synchronous.normal.rawValue : synchronous.rawValue
     }
 
     /// Returns whether the database carries this library's mark; false for one without tables.
