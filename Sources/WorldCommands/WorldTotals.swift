@@ -5,7 +5,7 @@ import World
 struct WorldTotals {
     private(set) var worlds = 0
     private var lives = 0
-    private var powerLosses = 0
+    private var powerLosses = (full: 0, normal: 0)
     private var events = 0
     private var handlers = 0
     private var digest: UInt64 = 0xcbf2_9ce4_8422_2325
@@ -13,7 +13,11 @@ struct WorldTotals {
     mutating func add(_ world: SimulatedWorld) {
         worlds += 1
         lives += world.lives
-        powerLosses += world.powerLosses
+        if world.isFull {
+            powerLosses.full += world.powerLosses
+        } else {
+            powerLosses.normal += world.powerLosses
+        }
         events += world.events
         handlers += world.endedHandlers
         digest = (digest ^ world.digest) &* 0x100_0000_01b3
@@ -24,7 +28,8 @@ struct WorldTotals {
         let seeds =
             worlds == 1 ? "seed \(first.seed)" : "seeds \(first.seed) to \(first.seed + UInt64(worlds - 1))"
         let parts = [
-            lives == 1 ? "1 life" : "\(lives) lives", "\(powerLosses) losses of power",
+            lives == 1 ? "1 life" : "\(lives) lives", "\(powerLosses.full) losses of power with FULL",
+            "\(powerLosses.normal) with NORMAL",
             Terminal.count(events, "event"),
             "\(handlers) handlers ended", "\(Int(Double(lives) / seconds)) lives/s",
             "digest \(String(digest, radix: 16))",

@@ -44,8 +44,7 @@ extension SimulatedWorld {
     func called(_ call: SimulatedDisk.Call) -> SimulatedDisk.Fault? {
         guard !isCalm, let process = running else { return nil }
         if strikes(climate.killsInCall) {
-            mark(.kill, "\(process.name) in \(call.kind.rawValue)")
-            kill(process)
+            strike(process, "in \(call.kind.rawValue)")
             return nil
         }
         if nesting < 2, strikes(climate.freezesInCall) { freezeInside(process) }
@@ -63,11 +62,21 @@ extension SimulatedWorld {
     func sent(_ process: SimulatedDisk.Process) {
         guard !isCalm, let owner = processes.first(where: { $0.disk === process }) else { return }
         if strikes(climate.killsInCall / 10) {
-            mark(.kill, "\(owner.name) after sending")
-            kill(owner)
+            strike(owner, "after sending")
         } else if nesting < 2, strikes(climate.freezesInCall / 10) {
             freezeInside(owner)
         }
+    }
+
+    /// Kills a process inside of a call, or all with the power.
+    private func strike(_ process: SimulatedProcess, _ place: String) {
+        guard climate.powerLosses > 0, Int.random(in: 0..<4, using: &incidents.details) == 0 else {
+            mark(.kill, "\(process.name) \(place)")
+            return kill(process)
+        }
+        mark(.powerLoss, "power fails \(place) of \(process.name)")
+        isPowerLost = true
+        for process in processes { kill(process) }
     }
 
     var running: SimulatedProcess? {
@@ -93,6 +102,7 @@ extension SimulatedWorld {
     // MARK: Faults between events
 
     func disturb() {
+        if isPowerLost { return }
         if strikes(climate.messages) {
             mark(.message, "of the peer")
             server.sendMessage(isPlain: addition == nil || Bool.random(using: &incidents.details))

@@ -26,13 +26,18 @@ extension SimulatedWorld {
                     process.ending = "done"
                 } catch {
                     process.ending = "\(error)"
-                    if (error as? HandlerError)?.code == .sql {
+                    if let error = error as? HandlerError, Self.wrongEndings.contains(error.code) {
                         model.fail("\(process.name) ended: \(error)")
                     }
                 }
             }
         }
     }
+
+    /// What no fault of the disk, the memory or the power may end a process with.
+    private static let wrongEndings: [ErrorCode<HandlerError>] = [
+        .sql, .databaseCorrupt, .databaseForeign, .databaseNewer,
+    ]
 
     func system(of process: SimulatedProcess) -> SystemServices {
         nonisolated(unsafe) let process = process
@@ -243,14 +248,19 @@ extension SimulatedWorld {
     func losePower() {
         mark(.powerLoss, "power lost")
         powerLosses += 1
+        isPowerLost = false
         for process in processes { kill(process) }
+        // The newest state that any process could have seen.
+        look()
         observer.close()
         disk.losePower()
         machine.losePower()
         places.losePower(using: &random)
         startsAt = clock.now + 1_000_000
-        if synchronous == .normal { model.losePower(found: observer.marks()) }
-        checkIntegrity()
+        model.losePower(found: observer.marks(), isFull: synchronous == .full)
+        look()
+        checkStored()
+        checkIntegrity(isReadable: true)
         checkBounds(isAtRest: false)
     }
 }

@@ -71,6 +71,8 @@ package final class SimulatedWorld: @unchecked Sendable {
     /// The depth of schedules inside of calls.
     var nesting = 0
     var isCalm = false
+    /// Whether power was lost inside of a call: the disk loses it once that call and those around it have returned.
+    var isPowerLost = false
     let wantsTrace: Bool
 
     /// The number of events so far.
@@ -79,6 +81,8 @@ package final class SimulatedWorld: @unchecked Sendable {
     package var lives = 0
     /// The number of losses of power.
     package var powerLosses = 0
+    /// Whether commits have to survive a loss of power.
+    package var isFull: Bool { synchronous == .full }
     /// The number of processes that could not be put away when they were dead.
     package var leaks = 0
     /// The digest of all events.
@@ -245,6 +249,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     /// - Returns: False when nothing can happen any more.
     func step(until limit: Int64) -> Bool {
         events += 1
+        if isPowerLost && nesting == 0 { losePower() }
         if !isCalm { disturb() }
         for process in processes where process.ending != nil && process.depth == 0 {
             note("ended \(process.name): \(process.ending ?? "")")
@@ -269,6 +274,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     }
 
     func startMain() {
+        if isPowerLost { return }
         if processes.contains(where: { $0.role == .main }) { return }
         guard let due = startsAt else {
             startsAt = clock.now + Int64.random(in: 0...2000, using: &random) * 1_000_000
@@ -347,6 +353,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         if violation == nil { settle() }
         isCalm = true
         for process in processes { kill(process) }
+        if leaks > 0 { model.fail("\(leaks) loops of dead processes never ended") }
         observer.close()
         addition?.close()
         Randomness.replace(by: nil)
@@ -356,6 +363,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     static let settleLimits = (events: 200_000, seconds: 4000 as Int64)
 
     func settle() {
+        if isPowerLost { losePower() }
         note("calm")
         isCalm = true
         network.weather = .init()
@@ -378,7 +386,8 @@ package final class SimulatedWorld: @unchecked Sendable {
             comeToRest()
         }
         model.checkEnd(messages: server.lastMessage)
-        checkIntegrity()
+        checkStored()
+        checkIntegrity(isReadable: true)
         checkBounds(isAtRest: true)
     }
 
@@ -394,10 +403,23 @@ package final class SimulatedWorld: @unchecked Sendable {
         }
     }
 
+    /// Compares the rows of the application with the model.
+    func checkStored() {
+        guard violation == nil else { return }
+        // Without a table there is no row.
+        model.check(observer.stored() ?? .init())
+    }
+
     /// Looks for damage of the database.
-    func checkIntegrity() {
-        guard violation == nil, let sentences = observer.integrity(), sentences != ["ok"] else { return }
-        model.fail("the database is damaged: \(sentences)")
+    ///
+    /// - Parameter isReadable: Whether no process can keep it from being read.
+    func checkIntegrity(isReadable: Bool = false) {
+        guard violation == nil else { return }
+        guard let sentences = observer.integrity() else {
+            if isReadable && disk.size(of: Self.path) > 0 { model.fail("the database cannot be read") }
+            return
+        }
+        if sentences != ["ok"] { model.fail("the database is damaged: \(sentences)") }
     }
 
     func checkBounds(isAtRest: Bool) {
