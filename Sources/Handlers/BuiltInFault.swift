@@ -30,6 +30,7 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
     // The disk.
     case missingSync = "missing-sync"
     case syncLate = "sync-late"
+    case trustLog = "trust-log"
     case ignoreCommitError = "ignore-commit-error"
     // Processes.
     case noFence = "no-fence"
@@ -94,6 +95,7 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
         case .numberBeforeLock: "A stanza gets a number that was drawn before the step."
         case .reorderOutbox: "Stanzas that are sent together change places."
         case .missingSync: "A commit does not sync the disk."
+        case .trustLog: "The log of a dead process is not settled, so that a failed sync is believed."
         case .syncLate: "A commit leaves its sync to the next checkpoint."
         case .ignoreCommitError: "The error of a commit is ignored."
         case .noFence: "A process commits although another one owns the stream."

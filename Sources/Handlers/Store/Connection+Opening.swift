@@ -24,7 +24,7 @@ extension Connection {
         }
         // From here on the deinit closes the handle when something throws.
         self.init(owning: database, path: path)
-        self.busyTimeout = busyTimeout
+        setBusyTimeout(busyTimeout)
         // SQLite opens a file that it may not write for reading.
         guard sqlite3_db_readonly(database, "main") != 1 else {
             throw readOnlyError(path, Errno.permissionDenied.description)
