@@ -1,9 +1,9 @@
 import HandlersTestKit
 import TestThreads
 import Testing
-import World
 
 @testable import Handlers
+@testable import World
 
 /// The shipped store on a disk that is killed, loses power, fills up and fails.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct StoreOnDiskTests {
@@ -268,11 +268,22 @@ import World
                 for number in 0..<8 { try Self.add(number, to: store) }
             }
             let bit = machine.disk.flipBit(of: "/app.db") ?? 0
+            let before = Self.rowsAlone(on: machine)
             let outcome = try Self.found(on: machine)
             outcomes[outcome, default: 0] += 1
             #expect(outcome != "rows are missing", "seed \(seed), bit \(bit)")
+            // The library takes nothing of what can still be read.
+            let after = Self.rowsAlone(on: machine)
+            #expect(before == after, "seed \(seed), bit \(bit), \(outcome)")
         }
         #expect((outcomes["named"] ?? 0) > 0 && (outcomes["checked"] ?? 0) > 0, "\(outcomes)")
+    }
+
+    /// The rows that SQLite alone finds, -1 for none that can be read.
+    private static func rowsAlone(on machine: Machine) -> [Int] {
+        for slot in machine.processes.alive { machine.processes.kill(slot: slot) }
+        let observer = Observer(machine.files)
+        return ["note", "handler"].map { observer.number("SELECT count(*) FROM \($0)") ?? -1 }
     }
 
     /// What a program finds in a store with a flipped bit.

@@ -166,10 +166,12 @@ package final class SimulatedDisk {
         _ = change(path, body)
     }
 
+    /// The bytes of all files.
+    package var used: Int { files.values.reduce(0) { $0 + $1.content.count } }
+
     /// How many of so many bytes a write at `offset` may add.
     func room(for count: Int, at offset: Int, of path: String) -> Int {
         guard let capacity else { return count }
-        let used = files.values.reduce(0) { $0 + $1.content.count }
         let grows = offset + count - size(of: path)
         guard grows > 0 else { return count }
         return max(0, count - max(0, used + grows - capacity))

@@ -32,6 +32,8 @@ package final class SimulatedNetwork: @unchecked Sendable {
     package var weather = Weather()
     package var server: Server?
     private(set) var links: [Int: SimulatedLink] = [:]
+    /// The names of the processes of all links, also of those that are over.
+    private(set) var processes: [Int: String] = [:]
     private var lastLink = 0
     private var random: SeededGenerator
     private let now: () -> Int64
@@ -72,6 +74,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
         lastLink += 1
         let link = SimulatedLink(lastLink, process)
         links[link.number] = link
+        processes[link.number] = process.name
         note("link \(link.number) of \(process.name)")
         server?.connected(link.number)
         return Connection(socket: SimulatedStream(link, self, peer: place))

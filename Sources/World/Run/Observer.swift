@@ -217,6 +217,29 @@ final class Observer {
         } ?? ""
     }
 
+    /// All rows; nil while they cannot be read.
+    func contents() -> Contents? {
+        guard let integrity = integrity() else { return nil }
+        return reading {
+            var contents = Contents(isWhole: integrity == ["ok"])
+            var names = [Contents.schema]
+            let hasNames = rows("SELECT name FROM sqlite_schema WHERE type = 'table'") {
+                names.append(text($0, 0))
+            }
+            guard hasNames else { return nil }
+            for name in names {
+                // A name in which a bit has flipped is quoted.
+                let quoted = name.replacing("\"", with: "\"\"")
+                let isRead = rows("SELECT * FROM \"\(quoted)\"") { row in
+                    contents.tables[name, default: []].append(
+                        (0..<sqlite3_column_count(row)).map { text(row, $0) })
+                }
+                if !isRead { return nil }
+            }
+            return contents
+        }
+    }
+
     /// The number of rows of each table.
     func counts() -> [(table: String, rows: Int)] {
         reading {

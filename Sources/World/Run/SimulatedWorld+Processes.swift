@@ -26,6 +26,7 @@ extension SimulatedWorld {
                     process.ending = "done"
                 } catch {
                     process.ending = "\(error)"
+                    if isFlipped { return checkNamed(error, process) }
                     if let error = error as? HandlerError, Self.wrongEndings.contains(error.code) {
                         model.fail("\(process.name) ended: \(error)")
                     }
@@ -38,6 +39,12 @@ extension SimulatedWorld {
     private static let wrongEndings: [ErrorCode<HandlerError>] = [
         .sql, .databaseCorrupt, .databaseForeign, .databaseNewer,
     ]
+
+    /// With a flipped bit a process may end, and says why.
+    private func checkNamed(_ error: any Error, _ process: SimulatedProcess) {
+        if error is HandlerError || error is AccountError || error is CancellationError { return }
+        model.fail("\(process.name) ended: \(error)")
+    }
 
     func system(of process: SimulatedProcess) -> SystemServices {
         nonisolated(unsafe) let process = process

@@ -67,12 +67,16 @@ package final class SimulatedWorld: @unchecked Sendable {
     /// When the next process starts; nil while one runs or is not wanted.
     var startsAt: Int64? = 0
     var outageUntil: Int64?
+    /// Until when the disk is full.
+    var fullUntil: Int64?
     var lastSleeper = 0
     /// The depth of schedules inside of calls.
     var nesting = 0
     var isCalm = false
     /// Whether power was lost inside of a call: the disk loses it once that call and those around it have returned.
     var isPowerLost = false
+    /// Whether a bit of the database has flipped, so that the model is not right any more.
+    var isFlipped = false
     let wantsTrace: Bool
 
     /// The number of events so far.
@@ -139,6 +143,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         climate.lists = options.hasLists ? 100 : 0
         server = WorldServer(
             seed: random.next(), network: network, behavior: behavior, options: options)
+        model.hasArchive = options.hasArchive
         observer = Observer(files)
         incidents = Incidents(seed: random.next(), chosen: recipe.incidents)
         self.random = random
@@ -165,8 +170,9 @@ package final class SimulatedWorld: @unchecked Sendable {
         server.onRow = { [unowned self] row in
             note("server \(row.event.rawValue) \(row.session) \(row.name.map { "\($0)" } ?? "") \(row.h)")
             // A process that is frozen in a call may have committed more since the last event.
+            if isFlipped { return }
             if row.event == .received { look() }
-            model.see(row)
+            model.see(row, of: network.processes[Int(row.connection)] ?? "")
         }
         machine.deliver = { [unowned self] process, body in
             guard let process, !process.isDead, let owner = processes.first(where: { $0.disk === process })
@@ -182,7 +188,7 @@ package final class SimulatedWorld: @unchecked Sendable {
             return answer
         }
         WorldApp.report = { [unowned self] sight in
-            guard let process = tasks.current, !process.isDead else { return }
+            guard let process = tasks.current, !process.isDead, !isFlipped else { return }
             model.see(sight, in: process.name) { name in
                 processes.contains { $0.name == name && !$0.disk.isDead }
             }
@@ -250,10 +256,15 @@ package final class SimulatedWorld: @unchecked Sendable {
     func step(until limit: Int64) -> Bool {
         events += 1
         if isPowerLost && nesting == 0 { losePower() }
+        if events % 200 == 0 { checkBounds(isAtRest: false) }
         if !isCalm { disturb() }
         for process in processes where process.ending != nil && process.depth == 0 {
             note("ended \(process.name): \(process.ending ?? "")")
             kill(process, "ended: \(process.ending ?? "")")
+        }
+        if let until = fullUntil, until <= clock.now {
+            (fullUntil, disk.capacity) = (nil, nil)
+            note("room on the disk")
         }
         if let until = outageUntil, until <= clock.now {
             outageUntil = nil
@@ -322,7 +333,8 @@ package final class SimulatedWorld: @unchecked Sendable {
 
     /// Lets time pass until something can happen.
     func advance(until limit: Int64) -> Bool {
-        var due: [Int64] = [network.nextDue, server.nextDue, startsAt, outageUntil].compactMap(\.self)
+        var due: [Int64] = [network.nextDue, server.nextDue, startsAt, outageUntil, fullUntil].compactMap(
+            \.self)
         for process in processes {
             if let thaw = process.thawsAt { due.append(thaw) }
             if process.disk.isFrozen || process.depth > 0 { continue }
@@ -340,6 +352,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     }
 
     func look() {
+        if isFlipped { return }
         guard let look = observer.look(after: model.marks) else { return }
         model.see(look)
         if wantsTrace { timeline.see(look, at: clock.now) }
@@ -351,6 +364,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     package func run() {
         while lives < recipe.lives, violation == nil, step(until: .max) {}
         if violation == nil { settle() }
+        if violation == nil, endsWithFlip { flipBit() }
         isCalm = true
         for process in processes { kill(process) }
         if leaks > 0 { model.fail("\(leaks) loops of dead processes never ended") }
@@ -368,6 +382,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         isCalm = true
         network.weather = .init()
         outageUntil = nil
+        (fullUntil, disk.capacity) = (nil, nil)
         server.behave()
         for link in network.open { network.reset(link) }
         for process in processes {
@@ -414,7 +429,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     ///
     /// - Parameter isReadable: Whether no process can keep it from being read.
     func checkIntegrity(isReadable: Bool = false) {
-        guard violation == nil else { return }
+        guard violation == nil, !isFlipped else { return }
         guard let sentences = observer.integrity() else {
             if isReadable && disk.size(of: Self.path) > 0 { model.fail("the database cannot be read") }
             return
@@ -423,7 +438,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     }
 
     func checkBounds(isAtRest: Bool) {
-        guard violation == nil else { return }
+        guard violation == nil, !isFlipped else { return }
         let bounds = WorldBounds(
             bound: model.boundCount, messages: server.lastMessage, sent: server.sent,
             lives: lives, powerLosses: powerLosses,

@@ -41,12 +41,20 @@ package final class WorldModel {
         /// The ids of counted stanzas of the client.
         var arrived: Set<String> = []
         var lastNumber = 0
+        /// The stored message that was delivered last: its place among the delivered ones, and its number.
+        var lastStored = (place: -1, number: 0)
     }
 
     private var sessions: [Int32: Session] = [:]
     private var resuming: [Int32: UInt32] = [:]
     /// What arrived at the server, over all sessions.
     private(set) var arrivals: Set<String> = []
+    /// Where the messages of the peer were delivered, oldest first.
+    private var places: [String: [(session: Int32, place: Int)]] = [:]
+    /// Whether messages come out of an archive, too, in the order in which the peer sent them.
+    var hasArchive = false
+    /// The connection of the stream that was opened last, and its process.
+    private var stream: (connection: Int32, process: String) = (0, "")
 
     package func fail(_ sentence: @autoclosure () -> String) {
         if violation == nil { violation = sentence() }
@@ -125,6 +133,7 @@ package final class WorldModel {
         calls = calls.filter { $0.key <= found.bound }
         runs = runs.filter { $0.key <= found.bound }
         (marks, epoch, owner) = (found, 0, nil)
+        for number in sessions.keys { sessions[number]?.lastStored = (-1, 0) }
         guard !isFull else { return }
         lost.formUnion(forgotten)
         // What was acknowledged is counted again, from an older state.
@@ -133,6 +142,11 @@ package final class WorldModel {
         mayBeOlder = true
         // What was read may be sent again, by what does not know of it.
         (read, lastRead) = ([], 0)
+    }
+
+    /// Whether the store had so many rows once.
+    func had(_ found: Marks) -> Bool {
+        history.contains(found) || zip(history, history.dropFirst()).contains { found.isWithin($0, $1) }
     }
 
     /// Checks what a FULL store must have kept, before the model forgets the rest.
@@ -226,6 +240,7 @@ package final class WorldModel {
             received.append(id)
             lost.remove(id)
             if !receivedIDs.insert(id).inserted { fail("\(id) was stored twice, in \(row.process)") }
+            checkOrder(id)
         }
         if bound.count != ended.count + look.waiting {
             fail("\(bound.count) were bound, \(ended.count) ended, and \(look.waiting) wait")
@@ -233,6 +248,21 @@ package final class WorldModel {
         if look.copies > 0 && !mayBeOlder { fail("the store is older than what was sent from it") }
         if look.ofLostSessions > 0 {
             fail("\(look.ofLostSessions) requests and stanzas belong to a session that was lost")
+        }
+    }
+
+    /// Messages are stored in the order in which a session delivered them.
+    ///
+    /// A page of an archive may bring them earlier, in the order in which the peer sent them: where the two orders differ, both are
+    /// right. They do when the server hands over again what an older session has left.
+    private func checkOrder(_ id: String) {
+        guard let places = places[id], let number = places.last?.session, let session = sessions[number]
+        else { return }
+        let (n, last) = (Self.number(in: id), session.lastStored)
+        let place = places.first { $0.session == number && $0.place > last.place }?.place
+        if let place { return sessions[number]!.lastStored = (place, n) }
+        if !hasArchive || n < last.number {
+            fail("\(id) was stored after p-\(last.number), which session \(number) delivered later")
         }
     }
 
@@ -281,11 +311,25 @@ package final class WorldModel {
 
     // MARK: The server
 
-    func see(_ row: ServerLogRow) {
+    /// - Parameter process: The process of the connection.
+    func see(_ row: ServerLogRow, of process: String) {
+        switch row.event {
+        case .bound, .resumed: stream = (row.connection, process)
+        case .received where row.session > 0 && (row.isCounted || row.name == "a"):
+            if process != stream.process {
+                fail(
+                    "\(row.name ?? "") \(row.id ?? "") came from \(process) after \(stream.process) had opened a stream"
+                )
+            }
+        default: break
+        }
         switch row.event {
         case .delivered where row.isCounted && !row.isResent:
-            sessions[row.session, default: Session()].delivered.append(
-                WorldServer.peerTexts.contains(row.peer) ? row.id.flatMap(Self.numbered) : nil)
+            let id = WorldServer.peerTexts.contains(row.peer) ? row.id.flatMap(Self.numbered) : nil
+            sessions[row.session, default: Session()].delivered.append(id)
+            if let id, id.hasPrefix("p-"), let place = sessions[row.session]?.delivered.count {
+                places[id, default: []].append((row.session, place - 1))
+            }
         case .received where row.name == "a" && row.hasH: acknowledge(row.h, row.session)
         case .received where row.name == "resume" && row.hasH: resuming[row.connection] = row.h
         case .resumed:
@@ -304,7 +348,9 @@ package final class WorldModel {
 
     /// The id of a message of the peer, or of an answer of it; nil for one that holds nothing for the application.
     private static func numbered(_ id: ForeignText) -> String? {
-        let id = "\(id)"
+        var id = "\(id)"
+        // An item of a message, shown again.
+        if id.hasPrefix("again-"), let start = id.firstIndex(of: "p") { id = String(id[start...]) }
         return id.hasPrefix("p-") || id.hasPrefix("q-") ? id : nil
     }
 
