@@ -442,7 +442,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         let bounds = WorldBounds(
             bound: model.boundCount, messages: server.lastMessage, sent: server.sent,
             lives: lives, powerLosses: powerLosses,
-            alive: machine.alive.count, isAtRest: isAtRest,
+            alive: machine.alive.count, isAtRest: isAtRest, hasArchive: options.hasArchive,
             addition: addition)
         if let sentence = bounds.violation(of: observer.counts()) { model.fail(sentence) }
     }

@@ -10,6 +10,7 @@ struct WorldBounds {
     let alive: Int
     /// Whether everything has ended, so that nothing may be left that waits.
     let isAtRest: Bool
+    let hasArchive: Bool
 
     private static let single: Set<String> = [
         "account", "archive", "fast_token", "login", "own_presence", "ownership", "place",
@@ -40,8 +41,9 @@ struct WorldBounds {
         case "handler": isAtRest ? 3 : bound + 30
         // The last item is shown again when a session begins.
         case "pubsub_seen_item": min(messages, 64)
-        // Beside those of the application: what modules ask when a session begins, and the relays of chains.
-        case "ending": 2 * bound + 6 * lives
+        // Beside those of the application: what modules ask when a session begins, the relays of chains, and the pages of archives,
+        // of which each has an answer.
+        case "ending": 2 * bound + 6 * lives + (hasArchive ? sent : 0)
         // A message is known by its id, and by its places in archives; a sent one, too.
         case "seen_mark": 4 * sent + bound
         case "seen_sender": 6
