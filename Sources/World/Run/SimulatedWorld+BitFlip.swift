@@ -7,8 +7,10 @@ extension SimulatedWorld {
 
     /// Flips a bit of the database or its log after everything has come to rest, and lets the library find it.
     ///
-    /// Only three things may follow: a named error, a finding of `PRAGMA integrity_check`, or one row that differs. A bit of the
-    /// log takes the commits from there on, as SQLite ends the log at the first frame that does not fit its checksum.
+    /// Only three things may follow: a named error, a finding of `PRAGMA integrity_check`, or one row that differs.
+    ///
+    /// SQLite ends the log at the first frame that does not fit its checksum, without a word. So a bit of the log takes the commits
+    /// from there on; where they were copied into the database already, pages of older commits in the log hide newer ones.
     func flipBit() {
         for process in processes { kill(process) }
         guard violation == nil, let before = observer.contents() else { return }
@@ -19,7 +21,7 @@ extension SimulatedWorld {
         isFlipped = true
         note("bit \(bit) of \(isOfLog ? "the log" : "the database") flips")
         let alone = observer.contents()
-        let outcome = before.outcome(alone, isOfLog: isOfLog, wasThere: model.had)
+        let outcome = before.outcome(alone, isOfLog: isOfLog)
         note("found alone: \(outcome)")
         if case .missing(let what) = outcome { return model.fail("after bit \(bit) flipped, \(what)") }
         meetFlip()
@@ -56,21 +58,13 @@ extension Observer {
 
         /// What became of these contents.
         ///
-        /// - Parameters:
-        ///   - later: The contents now; nil if they cannot be read.
-        ///   - wasThere: Whether the store had such rows of the application once.
-        func outcome(
-            _ later: Contents?, isOfLog: Bool, wasThere: (WorldModel.Marks) -> Bool
-        ) -> Outcome {
+        /// - Parameter later: The contents now; nil if they cannot be read.
+        func outcome(_ later: Contents?, isOfLog: Bool) -> Outcome {
             guard let later else { return .unreadable }
             guard later.isWhole else { return .found }
             if isOfLog {
-                let isPrefix = Self.application.allSatisfy { name in
-                    tables[name, default: []].starts(with: later.tables[name, default: []])
-                }
-                let marks = Self.application.map { later.tables[$0, default: []].count }
-                let wasOnce = wasThere(.init(bound: marks[0], ended: marks[1], received: marks[2]))
-                return isPrefix && wasOnce ? .older : .missing("the store has a state that it never had")
+                let new = later.missing(in: self)
+                return new.map { .missing("the store has \($0) that it never had") } ?? .older
             }
             let names = Set(tables.keys).union(later.tables.keys).sorted()
             let differing = names.filter { tables[$0] != later.tables[$0] }

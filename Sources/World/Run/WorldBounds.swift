@@ -48,7 +48,8 @@ struct WorldBounds {
         case "seen_mark": 4 * sent + bound
         case "seen_sender": 6
         case "listener": 2
-        case "identity": 1 + powerLosses
+        // Until a process takes the account over, each that opens an older store finds that it is one.
+        case "identity": powerLosses == 0 ? 1 : 1 + lives
         case "connected_clock": 2
         // Those of dead processes are freed by the next one.
         case "connected_slot": isAtRest ? 2 * alive : 2 * lives

@@ -144,11 +144,6 @@ package final class WorldModel {
         (read, lastRead) = ([], 0)
     }
 
-    /// Whether the store had so many rows once.
-    func had(_ found: Marks) -> Bool {
-        history.contains(found) || zip(history, history.dropFirst()).contains { found.isWithin($0, $1) }
-    }
-
     /// Checks what a FULL store must have kept, before the model forgets the rest.
     private func checkDurable(_ found: Marks) {
         let lost = "before power was lost, and is not in the store"
