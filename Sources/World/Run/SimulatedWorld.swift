@@ -172,7 +172,9 @@ package final class SimulatedWorld: @unchecked Sendable {
             // A process that is frozen in a call may have committed more since the last event.
             if isFlipped { return }
             if row.event == .received { look() }
-            model.see(row, of: network.processes[Int(row.connection)] ?? "")
+            let link = Int(row.connection)
+            model.see(
+                row, of: network.processes[link] ?? "", sent: network.lastSent(on: link), now: clock.now)
         }
         machine.deliver = { [unowned self] process, body in
             guard let process, !process.isDead, let owner = processes.first(where: { $0.disk === process })

@@ -53,8 +53,8 @@ package final class WorldModel {
     private var places: [String: [(session: Int32, place: Int)]] = [:]
     /// Whether messages come out of an archive, too, in the order in which the peer sent them.
     var hasArchive = false
-    /// The connection of the stream that was opened last, and its process.
-    private var stream: (connection: Int32, process: String) = (0, "")
+    /// The process of the stream that was opened last, and when that was.
+    private var stream: (process: String, since: Int64) = ("", 0)
 
     package func fail(_ sentence: @autoclosure () -> String) {
         if violation == nil { violation = sentence() }
@@ -306,12 +306,15 @@ package final class WorldModel {
 
     // MARK: The server
 
-    /// - Parameter process: The process of the connection.
-    func see(_ row: ServerLogRow, of process: String) {
+    /// - Parameters:
+    ///   - process: The process of the connection.
+    ///   - sent: When it had sent what arrived last.
+    func see(_ row: ServerLogRow, of process: String, sent: Int64, now: Int64) {
         switch row.event {
-        case .bound, .resumed: stream = (row.connection, process)
+        case .bound, .resumed: stream = (process, now)
         case .received where row.session > 0 && (row.isCounted || row.name == "a"):
-            if process != stream.process {
+            // What was under way then may still arrive.
+            if process != stream.process && sent > stream.since {
                 fail(
                     "\(row.name ?? "") \(row.id ?? "") came from \(process) after \(stream.process) had opened a stream"
                 )
