@@ -258,7 +258,11 @@ package final class SimulatedWorld: @unchecked Sendable {
     func step(until limit: Int64) -> Bool {
         events += 1
         if isPowerLost && nesting == 0 { losePower() }
-        if events % 200 == 0 { checkBounds(isAtRest: false) }
+        if events % 200 == 0 {
+            // A process that is frozen in a call may have committed more since the last event.
+            look()
+            checkBounds(isAtRest: false)
+        }
         if !isCalm { disturb() }
         for process in processes where process.ending != nil && process.depth == 0 {
             note("ended \(process.name): \(process.ending ?? "")")
