@@ -16,9 +16,11 @@ final class Observer {
     private var version: Int64 = -1
     /// The activity of the disk up to the last look.
     private var lookedAt = -1
-    /// Numbers that were read since the last activity of the disk.
+    /// Numbers, and the lists, that were read since the last activity of the disk.
     private var numbers: [String: Int] = [:]
+    private var lastLists: String?
     private var numbersAt = -1
+    private var keepsOpen = false
     /// The handlers that end what is in `world_bound`, by their ids.
     var endingHandlers = WorldApp.endingHandlers
     /// SQL that counts what is in `world_bound` and waits outside the table of handlers.
@@ -46,7 +48,7 @@ final class Observer {
     }
 
     /// Whether a process has the database open.
-    private var isUsed: Bool {
+    var isUsed: Bool {
         disk.handles.contains { $0.path == SimulatedWorld.path && !$0.process.isObserver }
     }
 
@@ -57,8 +59,16 @@ final class Observer {
         if database != nil, memory !== disk.memories[SimulatedWorld.path] { close() }
         let result = outside { open() ? body() : nil }
         memory = disk.memories[SimulatedWorld.path]
-        if !isUsed { close() }
+        if !isUsed && !keepsOpen { close() }
         return result
+    }
+
+    /// Reads several things of a database that no process has open.
+    func reading(_ body: () -> Void) {
+        keepsOpen = true
+        body()
+        keepsOpen = false
+        if !isUsed { close() }
     }
 
     /// Runs as the observer, to whom nothing happens.
@@ -207,14 +217,18 @@ final class Observer {
 
     /// The roster and the block list of the account, as ``WorldLists/text`` has them.
     func lists() -> String {
-        reading {
+        if numbersAt == disk.activity, let lastLists { return lastLists }
+        let lists: String? = reading {
             var items: [String] = []
             _ = rows("SELECT jid || '=' || coalesce(name, '') FROM roster_item ORDER BY jid") {
                 items.append(text($0, 0))
             }
             _ = rows("SELECT jid FROM blocked ORDER BY jid") { items.append(text($0, 0)) }
             return items.joined(separator: " ")
-        } ?? ""
+        }
+        forgetOld()
+        lastLists = lists
+        return lists ?? ""
     }
 
     /// All rows; nil while they cannot be read.
@@ -265,8 +279,12 @@ final class Observer {
             _ = rows(sql, 0) { number = Int(sqlite3_column_int64($0, 0)) }
             return number
         }
-        if numbersAt != disk.activity { (numbers, numbersAt) = ([:], disk.activity) }
+        forgetOld()
         if let number { numbers[sql] = number }
         return number
+    }
+
+    private func forgetOld() {
+        if numbersAt != disk.activity { (numbers, lastLists, numbersAt) = ([:], nil, disk.activity) }
     }
 }

@@ -184,12 +184,13 @@ extension SimulatedWorld {
     func kill(_ process: SimulatedProcess, _ fate: String = "killed") {
         guard !process.disk.isDead else { return }
         if wantsTrace { timeline.ended(process.name, fate, at: clock.now) }
+        // Before, while the observer need not open the database again.
+        if !isPowerLost { checkIntegrity() }
         disk.kill(process.disk)
         machine.kill(process.disk)
         places.processDied(process.disk)
         network.processDied(process.disk)
         process.isDying = true
-        checkIntegrity()
         if process.depth == 0 { putAway(process) }
     }
 
@@ -264,10 +265,12 @@ extension SimulatedWorld {
         machine.losePower()
         places.losePower(using: &random)
         startsAt = clock.now + 1_000_000
-        model.losePower(found: observer.marks(), isFull: synchronous == .full)
-        look()
-        checkStored()
-        checkIntegrity(isReadable: true)
-        checkBounds(isAtRest: false)
+        observer.reading {
+            model.losePower(found: observer.marks(), isFull: synchronous == .full)
+            look()
+            checkStored()
+            checkIntegrity(isReadable: true)
+            checkBounds(isAtRest: false)
+        }
     }
 }

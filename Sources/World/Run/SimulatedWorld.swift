@@ -258,7 +258,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     func step(until limit: Int64) -> Bool {
         events += 1
         if isPowerLost && nesting == 0 { losePower() }
-        if events % 200 == 0 {
+        if events % 200 == 0, observer.isUsed {
             // A process that is frozen in a call may have committed more since the last event.
             look()
             checkBounds(isAtRest: false)
