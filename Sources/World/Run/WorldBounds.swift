@@ -44,7 +44,7 @@ struct WorldBounds {
         // The last item is shown again when a session begins.
         case "pubsub_seen_item": min(messages, 64)
         // Beside those of the application: what modules ask when a session begins, the relays of chains, and pages of archives.
-        case "ending": 2 * bound + 6 * lives + pages
+        case "ending": 2 * bound + 6 * lives + pages + (addition == nil ? 0 : 20)
         // A message is known by its id, and by its places in archives; a sent one, too.
         case "seen_mark": 4 * sent + bound
         case "seen_sender": 6
