@@ -410,7 +410,7 @@ if environment["FUZZING"] == nil {
     package.targets.append(
         .testTarget(
             name: "FuzzTests", dependencies: fuzzed + ["TestThreads"], path: "Fuzz/Sources",
-            sources: ["Targets", "Replay"]))
+            exclude: ["Fuzzer"], sources: ["Targets", "Replay"]))
 } else {
     // No program can be linked with another one: of pushwake stays what is fuzzed, with little around it.
     package.products.removeAll { $0.name.hasPrefix("pushwake") }

@@ -17,16 +17,13 @@ package enum ThisProcess {
         return String(cString: folder)
     }
 
-    /// Returns the kernel's id of the running boot; nil where it cannot be read.
-    package static func bootID() -> (high: UInt64, low: UInt64)? {
+    /// Returns the kernel's id of the running boot, 32 hexadecimal digits; nil where it cannot be read.
+    package static func bootID() -> String? {
         guard let file = try? OpenFile(reading: "/proc/sys/kernel/random/boot_id") else { return nil }
         var text = [UInt8](repeating: 0, count: 36)
         let count = text.withUnsafeMutableBytes { try? file.read(into: $0, at: 0) }
         let digits = String(decoding: text, as: UTF8.self).filter(\.isHexDigit)
-        guard count == text.count, digits.count == 32, let high = UInt64(digits.prefix(16), radix: 16),
-            let low = UInt64(digits.suffix(16), radix: 16)
-        else { return nil }
-        return (high, low)
+        return count == text.count && digits.count == 32 ? digits : nil
     }
 
     /// Dies at once, as by `kill -9`.

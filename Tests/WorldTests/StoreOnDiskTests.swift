@@ -38,10 +38,12 @@ import Testing
         }
 
         func open(_ registry: HandlerRegistry = HandlerRegistry([Late.self])) throws -> HandlerStore {
-            try HandlerStore(
+            nonisolated(unsafe) let disk = disk
+            return try HandlerStore(
                 path: "/app.db", registry: registry, schemas: [StoreOnDiskTests.schema], role: .main,
                 synchronous: synchronous, busyTimeout: 0, time: clock.timeSource, log: nil,
-                system: SystemServices(files: files, presence: processes.presence))
+                system: SystemServices(
+                    files: files, boot: { "boot-\(disk.boot)" }, presence: processes.presence))
         }
 
         /// Opens the store as the only process, after all others are dead.
@@ -158,7 +160,9 @@ import Testing
                 machine, from: 0, .powerLoss, at: Int.random(in: 100...400, using: &random))
             try machine.reopened { store in
                 let notes = try Self.notes(store)
+                let copies = try store.step { try $0.copies }
                 let integrity = try store.step { try $0.all("PRAGMA integrity_check") { $0.text(0) } }
+                #expect(copies == 1 || notes.isEmpty, "seed \(seed): the boot was stored with a sync")
                 #expect(
                     notes == (0..<Int64(notes.count)).map { $0 } && notes.count <= confirmed + 1,
                     "seed \(seed)")
@@ -167,6 +171,21 @@ import Testing
             }
         }
         #expect(lost > 0, "a loss of power takes steps that were not synced")
+    }
+
+    @Test("Z2 a loss of power right after the opening of a NORMAL store does not hide that it was one")
+    func bootOfNormal() throws {
+        for seed in 0..<8 as Range<UInt64> {
+            let machine = Machine(seed: seed, synchronous: .normal)
+            let process = machine.start()
+            let store = try machine.open()
+            try Self.add(0, to: store)
+            machine.disk.kill(process)
+            machine.disk.losePower()
+            machine.processes.losePower()
+            let copies = try machine.reopened { store in try store.step { try $0.copies } }
+            #expect(copies == 1, "seed \(seed)")
+        }
     }
 
     @Test("Z2 a step whose sync fails is refused, and what is confirmed after it survives a loss of power")

@@ -33,7 +33,7 @@ struct SlotFileHeader: Equatable {
 
     /// This boot as two words; zeros where it has no id, which costs the protection above.
     private static func boot() -> [Int64] {
-        let id = ThisProcess.bootID() ?? (0, 0)
-        return [Int64(bitPattern: id.high), Int64(bitPattern: id.low)]
+        guard let id = ThisProcess.bootID() else { return [0, 0] }
+        return [id.prefix(16), id.suffix(16)].map { Int64(bitPattern: UInt64($0, radix: 16) ?? 0) }
     }
 }

@@ -48,7 +48,7 @@ extension Connection {
                 "the database \(path) cannot keep a write-ahead log here (its journal mode stays \(mode ?? "unknown")); put it on a local file system"
             )
         }
-        try executeOnce("PRAGMA synchronous = \(Self.durability(synchronous))")
+        try sync(synchronous)
         try executeOnce("PRAGMA foreign_keys = ON")
         // Small on purpose: a worker woken by a push has 24 MiB for everything.
         try executeOnce("PRAGMA cache_size = -2048")
@@ -56,7 +56,11 @@ extension Connection {
         try executeOnce("PRAGMA journal_size_limit = \(Self.logLimit)")
     }
 
-    /// The value of `PRAGMA synchronous`.
+    /// Sets the durability of the commits that follow.
+    func sync(_ synchronous: HandlerStore.Synchronous) throws(HandlerError) {
+        try executeOnce("PRAGMA synchronous = \(Self.durability(synchronous))")
+    }
+
     private static func durability(_ synchronous: HandlerStore.Synchronous) -> String {
         if BuiltInFault.missingSync.isOn { return "OFF" }
         return BuiltInFault.syncLate.isOn ? HandlerStore.Synchronous.normal.rawValue : synchronous.rawValue

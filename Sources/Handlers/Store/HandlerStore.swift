@@ -20,7 +20,8 @@ public final class HandlerStore: Sendable {
     public enum Synchronous: String, Sendable {
         /// Commits survive a loss of power. The default.
         case full = "FULL"
-        /// Commits survive the death of the process; a loss of power may undo the last ones.
+        /// Commits survive the death of the process; a loss of power may undo the last ones. So the first opening after each
+        /// boot treats the database as one that was restored from a backup: sessions start anew, OMEMO's among them.
         case normal = "NORMAL"
     }
 
@@ -128,7 +129,7 @@ public final class HandlerStore: Sendable {
         narrowedFiles = [connection.wasNarrowed ? filePath : nil, slot.narrowedFile].compactMap(\.self)
         neighbors = NeighborWatch(slot)
         try recoverDead()
-        try recognizeCopy()
+        try recognizeCopy(synchronous)
         try requeueKnown()
         log?.write(.info, .store) { "opened \(path) as \(role)" }
         for file in narrowedFiles { log?.write(.warning, .store) { PrivateFile.narrowed(file) } }

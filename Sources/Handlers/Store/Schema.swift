@@ -121,6 +121,10 @@ public struct Schema: Sendable {
             DROP INDEX handler_kept;
             CREATE INDEX handler_call_size ON handler(name, state, id, size) WHERE size IS NOT NULL;
             """,
+            """
+            -- The boot in which commits were made without a sync; NULL while all commits are synced. See `StoredPlace`.
+            ALTER TABLE place ADD COLUMN boot TEXT;
+            """,
         ])
 
     /// Brings this module's tables to the newest version, inside the caller's transaction.

@@ -1,37 +1,96 @@
 import Platform
 
-// What is true of one file only: who runs what, and what everybody else believes of its rows.
+// Facts about one file: its number, and the boot in which commits were made to it without a sync.
 //
-// A copy that was put back is older than what others have seen: servers have acknowledged more, external services have
-// done what is yet to be done here. A copy beside the original does the same things a second time. Neither can be seen
-// in the rows; the file's number shows it. What depends on it compares ``Step/copies``.
+// A copy that was put back is older than what others have seen: servers have acknowledged more, and external services have
+// done what is yet to be done here. A copy beside the original does the same things a second time. With `synchronous: .normal`
+// a loss of power does the same as a backup that is put back. None of this can be seen in the rows. The number of the file and
+// the id of the boot show it. A table that depends on it compares ``Step/copies``.
+
+/// The row of the table `place`.
+private struct StoredPlace: Equatable {
+    /// Number of the file.
+    let inode: Int64?
+    /// The boot in which commits were made without a sync; nil while all commits are synced.
+    let boot: String?
+
+    /// Whether a loss of power may have undone commits.
+    func mayLackCommits(in current: String?) -> Bool {
+        guard let boot, let current else { return false }
+        return boot != current
+    }
+
+    /// Returns the row as it has to be while a store has the file open.
+    ///
+    /// - Parameters:
+    ///   - inode: The new number of the file; nil if it is not new.
+    ///   - current: The running boot; nil if it is unknown.
+    func opened(movedTo inode: Int64?, in current: String?, _ synchronous: HandlerStore.Synchronous) -> Self {
+        guard let current else { return StoredPlace(inode: inode ?? self.inode, boot: boot) }
+        // Another process may commit without syncs while this one does not.
+        let isUnsynced = synchronous == .normal || boot == current
+        return StoredPlace(inode: inode ?? self.inode, boot: isUnsynced ? current : nil)
+    }
+}
+
 extension HandlerStore {
-    /// Frees what a copy says about processes that never had it open, and notes that it is one.
-    func recognizeCopy() throws {
-        let inode = slot.fileNumber
+    /// Frees what a copy says about processes that never had it open, and counts a file that may be older than what others know.
+    func recognizeCopy(_ synchronous: Synchronous) throws {
         let found = try connectionState { (connection) throws(HandlerError) in
             try connection.firstOnce(
                 """
-                SELECT inode, EXISTS (SELECT 1 FROM handler WHERE \(Transaction.State.leased.condition))
+                SELECT inode, boot, EXISTS (SELECT 1 FROM handler WHERE \(Transaction.State.leased.condition))
                     OR EXISTS (SELECT 1 FROM connected_slot) FROM place
                 """
-            ) { (row) throws(HandlerError) in (inode: row.optionalInteger(0), hasSlots: row.integer(1) != 0) }
+            ) { (row) throws(HandlerError) in
+                (
+                    place: StoredPlace(inode: row.optionalInteger(0), boot: row.optionalText(1)),
+                    hasSlots: row.integer(2) != 0
+                )
+            }
         }
         guard let found else { return }
         if found.hasSlots { try freeForgotten() }
-        guard let inode, found.inode != inode, !slot.isSeenOtherwise(than: inode) else { return }
+        let inode = slot.fileNumber.flatMap {
+            found.place.inode == $0 || slot.isSeenOtherwise(than: $0) ? nil : $0
+        }
+        // The usual start with FULL does not need to know the boot.
+        let boot = synchronous == .normal || found.place.boot != nil ? system.boot() : nil
+        guard found.place.opened(movedTo: inode, in: boot, synchronous) != found.place else { return }
+        // With NORMAL, too: otherwise a loss of power would take the mark back along with the commits that it marks.
+        try withSyncedCommits(synchronous) { try settle(movedTo: inode, in: boot, synchronous) }
+    }
+
+    /// Brings the row up to date.
+    private func settle(movedTo inode: Int64?, in boot: String?, _ synchronous: Synchronous) throws {
         try step { step in
             // Looks again: another process may have been first.
-            let known = try step.first("SELECT inode FROM place") { (row) throws(HandlerError) in
-                row.optionalInteger(0)
+            let known = try step.first("SELECT inode, boot FROM place") { (row) throws(HandlerError) in
+                StoredPlace(inode: row.optionalInteger(0), boot: row.optionalText(1))
             }
-            guard known != inode else { return }
-            try step.noteCopy()
-            step.transaction.log(.warning, .store) {
-                "the database was copied, moved or put back from a backup: what others know of it is newer"
+            guard let known else { return }
+            let place = known.opened(movedTo: inode, in: boot, synchronous)
+            guard known != place else { return }
+            let hasMoved = place.inode != known.inode
+            if hasMoved || known.mayLackCommits(in: boot) { try step.noteCopy() }
+            if hasMoved {
+                step.transaction.log(.warning, .store) {
+                    "the database was copied, moved or put back from a backup: what others know of it is newer"
+                }
+            } else if known.mayLackCommits(in: boot) {
+                step.transaction.log(.warning, .store) {
+                    "the machine was started again, and the newest commits were not synced to the disk: what others know of the database may be newer"
+                }
             }
-            try step.execute("UPDATE place SET inode = ?", inode)
+            try step.execute("UPDATE place SET inode = ?, boot = ?", place.inode, place.boot)
         }
+    }
+
+    /// Runs `body` while each commit is synced to the disk.
+    private func withSyncedCommits(_ synchronous: Synchronous, _ body: () throws -> Void) throws {
+        try connectionState { (connection) throws(HandlerError) in try connection.sync(.full) }
+        try body()
+        try connectionState { (connection) throws(HandlerError) in try connection.sync(synchronous) }
     }
 
     /// Frees the leases of slots that were left cleanly since the copy was made: no other process checks those.
@@ -64,7 +123,8 @@ extension Connection {
 }
 
 extension Step {
-    /// The number of times that this database was found to be a copy: restored from a backup, or moved elsewhere.
+    /// The number of times that this database was found to be a copy: restored from a backup, moved elsewhere, or opened
+    /// after a boot that may have undone commits.
     ///
     /// A module that shares a count or a key with a peer stores this number, and starts again when the number has changed.
     package var copies: Int64 {

@@ -1,3 +1,5 @@
+import Platform
+
 /// The parts of the operating system that a store uses. A simulated world replaces them.
 package struct SystemServices: Sendable {
     /// Takes a slot among the processes that have the database at a path open; see ``ProcessSlot/init(path:recover:)``.
@@ -10,11 +12,14 @@ package struct SystemServices: Sendable {
     package var driver: any LoopDriver
     package var presence: Presence
     package var files: any StoreFiles
+    /// Id of the running boot; nil where the system has none.
+    package var boot: @Sendable () -> String?
     /// Waits in a task.
     package var sleep: @Sendable (Duration) async throws -> Void
 
     package init(
         driver: any LoopDriver = ThreadDriver(), files: any StoreFiles = SystemFiles(),
+        boot: @escaping @Sendable () -> String? = ThisProcess.bootID,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
         presence: @escaping Presence = { (path, recover) throws(HandlerError) in
             try ProcessSlot(path: path, recover: recover)
@@ -23,6 +28,7 @@ package struct SystemServices: Sendable {
         self.driver = driver
         self.presence = presence
         self.files = files
+        self.boot = boot
         self.sleep = sleep
     }
 }

@@ -52,6 +52,8 @@ package final class SimulatedDisk {
     }
 
     private(set) var files: [String: DiskFile] = [:]
+    /// Number of the running boot of the machine.
+    package private(set) var boot = 1
     /// Files whose name was deleted without a sync of the folder: a loss of power may bring them back.
     private var deleted: [String: DiskFile] = [:]
     private var random: SeededGenerator
@@ -101,6 +103,7 @@ package final class SimulatedDisk {
 
     /// Ends all processes, and leaves of the files what was synced and some of the rest.
     package func losePower() {
+        boot += 1
         for handle in handles { kill(handle.process) }
         activity += 1
         memories = [:]

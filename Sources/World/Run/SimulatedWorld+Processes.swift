@@ -50,6 +50,7 @@ extension SimulatedWorld {
         nonisolated(unsafe) let process = process
         return SystemServices(
             driver: process.driver, files: files,
+            boot: { [unowned self] in "boot-\(self.disk.boot)" },
             sleep: { [unowned self] in try await sleep($0, in: process) },
             presence: machine.presence(of: process.disk))
     }

@@ -291,4 +291,51 @@ private struct Keyed: AsyncHandler {
             }
         }
     }
+
+    /// Opens a store on a machine whose boot has the id `boot`.
+    private func open(
+        _ path: String, _ synchronous: HandlerStore.Synchronous, boot: String?
+    ) throws -> HandlerStore {
+        try HandlerStore(
+            path: path, registry: HandlerRegistry([]), schemas: [], role: .main, synchronous: synchronous,
+            busyTimeout: 5000, time: .system, log: nil, system: SystemServices(boot: { boot }))
+    }
+
+    @Test("S7 a NORMAL store counts as a copy once after each boot, and then gives its handlers other keys")
+    func bootOfNormal() throws {
+        try withFolder { folder in
+            let path = folder.file()
+            var names: Set<String> = []
+            for (boot, copies) in [("a", 0), ("a", 0), ("b", 1), ("b", 1), ("a", 2)] as [(String, Int64)] {
+                let store = try open(path, .normal, boot: boot)
+                #expect(try store.integer("SELECT copies FROM place") == copies)
+                names.formUnion(try store.step { try $0.all("SELECT name FROM identity") { $0.text(0) } })
+                _ = try store.bind(Keyed(name: "k").durable)
+            }
+            #expect(names.count == 3)
+        }
+    }
+
+    @Test("S7 a FULL store is no copy after a boot, unless commits without a sync came before")
+    func bootOfFull() throws {
+        try withFolder { folder in
+            let path = folder.file()
+            let openings: [(HandlerStore.Synchronous, String?, Int64, String)] = [
+                (.full, "a", 0, "-"), (.full, "b", 0, "-"),
+                // Once in the boot: the newest commits may have no sync, whoever opens it next.
+                (.normal, "b", 0, "b"), (.full, "b", 0, "b"), (.full, "c", 1, "-"), (.full, "d", 1, "-"),
+                // Nothing is forgotten while the boot is unknown.
+                (.normal, "d", 1, "d"), (.full, nil, 1, "d"), (.normal, nil, 1, "d"), (.normal, "e", 2, "e"),
+            ]
+            for (index, opening) in openings.enumerated() {
+                let store = try open(path, opening.0, boot: opening.1)
+                let found = try store.step {
+                    try $0.first("SELECT copies, coalesce(boot, '-') FROM place") {
+                        ($0.integer(0), $0.text(1))
+                    }
+                }
+                #expect(found?.0 == opening.2 && found?.1 == opening.3, "opening \(index)")
+            }
+        }
+    }
 }
