@@ -13,9 +13,10 @@ help: ## list these commands
 setup: ## install what building and testing need (Debian 12; root or sudo)
 	@scripts/setup.sh test
 
-build: ## build the release command .build/release/pushwake
+build: ## build the release command .build/release/pushwake, and what `pushwake world` runs
 	@scripts/setup.sh build
 	@swift build -c release --static-swift-stdlib --product pushwake
+	@swift build -c release --product pushwake-world
 
 demo: build ## kill a client again and again, prove that nothing is lost, and write .build/demo.html about it
 	@.build/release/pushwake simulate --worker-memory 24 --worker-time 30 --report .build/demo.html
@@ -25,11 +26,12 @@ test: ## build and run every test
 	@swift build --build-tests
 	@scripts/test.sh $(TEST_EVENTS)
 
-check: lint test ## what must hold before a merge: format, no arrow down, no system call past Platform, true pages, examples that compile, no warning, every test ran and passed
+check: lint test ## what must hold before a merge: format, no arrow down, no system call past Platform, true pages, examples that compile, no warning, every test ran and passed, worlds that are the same in debug and release
 	@scripts/arrows.py --check
 	@scripts/pages.py --check
 	@scripts/examples.py
 	@scripts/check-test-count.sh $(TEST_EVENTS)
+	@scripts/world-digests.sh
 
 schema: ## write handlers.lock anew, after a change of a stored handler that was meant
 	@HANDLERS_LOCK=write swift test --disable-xctest --filter HandlersLockTests

@@ -30,7 +30,13 @@ void dh_take_jobs(dh_job_sink given) {
 static sqlite3_mem_methods system_memory;
 static int allocations_left;
 
-static int fails(void) { return allocations_left > 0 && --allocations_left == 0; }
+// Negative once that allocation and all after it fail.
+static int fails(void) {
+    if (allocations_left > 0) return --allocations_left == 0;
+    if (allocations_left == -1) return 1;
+    if (allocations_left < 0) allocations_left++;
+    return 0;
+}
 static void *allocate(int size) { return fails() ? NULL : system_memory.xMalloc(size); }
 static void *reallocate(void *memory, int size) { return fails() ? NULL : system_memory.xRealloc(memory, size); }
 

@@ -26,8 +26,11 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
     case deleteWhenWritten = "delete-when-written"
     case reuseNumbers = "reuse-numbers"
     case numberBeforeLock = "number-before-lock"
+    case reorderOutbox = "reorder-outbox"
     // The disk.
     case missingSync = "missing-sync"
+    case syncLate = "sync-late"
+    case trustLog = "trust-log"
     case ignoreCommitError = "ignore-commit-error"
     // Processes.
     case noFence = "no-fence"
@@ -90,7 +93,10 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
         case .deleteWhenWritten: "A stanza is deleted when it is written, not when it is acknowledged."
         case .reuseNumbers: "A new stanza gets the number of a deleted one."
         case .numberBeforeLock: "A stanza gets a number that was drawn before the step."
+        case .reorderOutbox: "Stanzas that are sent together change places."
         case .missingSync: "A commit does not sync the disk."
+        case .trustLog: "The log of a dead process is not settled, so that a failed sync is believed."
+        case .syncLate: "A commit leaves its sync to the next checkpoint."
         case .ignoreCommitError: "The error of a commit is ignored."
         case .noFence: "A process commits although another one owns the stream."
         case .keepLease: "The lease of a dead process is not freed."

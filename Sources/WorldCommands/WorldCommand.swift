@@ -202,14 +202,14 @@ package struct WorldCommand {
     /// How long a failed run may be made shorter.
     private static let shorteningLimit = Duration.seconds(60)
 
-    /// Repeats a failed run with as few incidents as it needs.
+    /// Repeats a failed run with as few incidents as it needs for the same kind of violation.
     private func shortened(_ failed: SimulatedWorld) -> SimulatedWorld {
         let limit = ContinuousClock.now + Self.shorteningLimit
         let recipe = failed.recipe.shortened(last: failed.lastIncident) { recipe in
             guard ContinuousClock.now < limit else { return nil }
             let world = SimulatedWorld(recipe, addition: addition)
             world.run()
-            return world.violation == nil ? nil : world.lastIncident
+            return world.model.kind == failed.model.kind ? world.lastIncident : nil
         }
         let world = SimulatedWorld(recipe, trace: true, addition: addition)
         world.run()

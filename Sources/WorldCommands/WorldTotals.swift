@@ -6,7 +6,7 @@ import XMPPCore
 struct WorldTotals {
     private(set) var worlds = 0
     private var lives = 0
-    private var powerLosses = 0
+    private var powerLosses = (full: 0, normal: 0)
     private var events = 0
     private var handlers = 0
     private var digest = StableHash()
@@ -14,7 +14,11 @@ struct WorldTotals {
     mutating func add(_ world: SimulatedWorld) {
         worlds += 1
         lives += world.lives
-        powerLosses += world.powerLosses
+        if world.isFull {
+            powerLosses.full += world.powerLosses
+        } else {
+            powerLosses.normal += world.powerLosses
+        }
         events += world.events
         handlers += world.endedHandlers
         digest.combine(world.digest)
@@ -25,7 +29,8 @@ struct WorldTotals {
         let seeds =
             worlds == 1 ? "seed \(first.seed)" : "seeds \(first.seed) to \(first.seed + UInt64(worlds - 1))"
         let parts = [
-            lives == 1 ? "1 life" : "\(lives) lives", "\(powerLosses) losses of power",
+            lives == 1 ? "1 life" : "\(lives) lives", "\(powerLosses.full) losses of power with FULL",
+            "\(powerLosses.normal) with NORMAL",
             Terminal.count(events, "event"),
             "\(handlers) handlers ended", "\(Int(Double(lives) / seconds)) lives/s",
             "digest \(String(digest.value, radix: 16))",

@@ -30,7 +30,7 @@ import Testing
         "Z8 no message is lost, repeated or unreadable, and no key is used twice, in worlds that no run has seen before"
     )
     func freshSeeds() throws {
-        let ending = try ProgramEnding(of: "pushwake-omemo", ["world", "--seconds", "3"])
+        let ending = try ProgramEnding(of: "pushwake-omemo", ["world", "--seconds", "10"])
         #expect(ending.status == 0, "\(ending)")
     }
 

@@ -1,8 +1,9 @@
-import Handlers
 import HandlersTestKit
 import TestThreads
 import Testing
-import World
+
+@testable import Handlers
+@testable import World
 
 /// The shipped store on a disk that is killed, loses power, fills up and fails.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct StoreOnDiskTests {
@@ -220,6 +221,61 @@ import World
         }
     }
 
+    /// Lets the commit of a note fail at a sync, and kills the process there or after it.
+    private static func dieInCommit(
+        _ number: Int, _ store: HandlerStore, on machine: Machine, after fault: SimulatedDisk.Fault?
+    ) throws {
+        let process = try #require(machine.disk.current)
+        machine.disk.onCall = { call in
+            guard call.kind == .sync else { return nil }
+            if fault == nil { machine.disk.kill(process) }
+            return fault
+        }
+        #expect(throws: HandlerError.self) { try add(number, to: store) }
+        machine.disk.onCall = nil
+        machine.disk.kill(process)
+    }
+
+    @Test("Z2 a commit after one whose sync failed, and whose process died at once, survives a loss of power")
+    func commitAfterFailedSync() throws {
+        for seed in 0..<8 as Range<UInt64> {
+            let machine = Machine(seed: seed)
+            _ = machine.start()
+            do {
+                let store = try machine.open()
+                try Self.add(0, to: store)
+                try Self.dieInCommit(1, store, on: machine, after: .ioError)
+            }
+            try machine.reopened { store in
+                try Self.add(2, to: store)
+                machine.disk.losePower()
+            }
+            machine.processes.losePower()
+            try machine.reopened { store in
+                let notes = try Self.notes(store)
+                #expect(notes.contains(2) && notes.contains(0), "seed \(seed): \(notes)")
+            }
+        }
+    }
+
+    @Test("Z2 a commit that no process saw when its own died does not appear once that process is recovered")
+    func commitOfTheDead() throws {
+        let machine = Machine(seed: 6)
+        let first = machine.start()
+        let store = try machine.open()
+        let second = machine.start()
+        let other = try machine.open()
+        machine.disk.current = first
+        try Self.dieInCommit(1, store, on: machine, after: nil)
+        machine.processes.kill(slot: 0)
+        // The other process recovers the slot, and dies too.
+        machine.disk.current = second
+        try other.recoverDead()
+        machine.disk.kill(second)
+        let notes = try machine.reopened { try Self.notes($0) }
+        #expect(notes == [])
+    }
+
     @Test("Z2 a bit that flips in the file is named, or found by a check, or has changed one value")
     func flippedBit() throws {
         var outcomes: [String: Int] = [:]
@@ -231,11 +287,22 @@ import World
                 for number in 0..<8 { try Self.add(number, to: store) }
             }
             let bit = machine.disk.flipBit(of: "/app.db") ?? 0
+            let before = Self.rowsAlone(on: machine)
             let outcome = try Self.found(on: machine)
             outcomes[outcome, default: 0] += 1
             #expect(outcome != "rows are missing", "seed \(seed), bit \(bit)")
+            // The library takes nothing of what can still be read.
+            let after = Self.rowsAlone(on: machine)
+            #expect(before == after, "seed \(seed), bit \(bit), \(outcome)")
         }
         #expect((outcomes["named"] ?? 0) > 0 && (outcomes["checked"] ?? 0) > 0, "\(outcomes)")
+    }
+
+    /// The rows that SQLite alone finds, -1 for none that can be read.
+    private static func rowsAlone(on machine: Machine) -> [Int] {
+        for slot in machine.processes.alive { machine.processes.kill(slot: slot) }
+        let observer = Observer(machine.files)
+        return ["note", "handler"].map { observer.number("SELECT count(*) FROM \($0)") ?? -1 }
     }
 
     /// What a program finds in a store with a flipped bit.

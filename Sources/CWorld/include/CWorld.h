@@ -14,7 +14,7 @@ void dh_take_jobs(dh_job_sink _Nonnull sink);
 /// Takes over SQLite's memory, before its first use in the process.
 void dh_take_memory(void);
 
-/// Lets one of SQLite's allocations fail: the next one for 1, none for 0.
+/// Lets one of SQLite's allocations fail: the next one for 1, none for 0; for -1 the next one and all after it.
 ///
 /// Returns what was left until the one that was to fail.
 int dh_fail_allocation(int number);

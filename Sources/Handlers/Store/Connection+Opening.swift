@@ -24,7 +24,7 @@ extension Connection {
         }
         // From here on the deinit closes the handle when something throws.
         self.init(owning: database, path: path)
-        sqlite3_busy_timeout(database, busyTimeout)
+        setBusyTimeout(busyTimeout)
         // SQLite opens a file that it may not write for reading.
         guard sqlite3_db_readonly(database, "main") != 1 else {
             throw readOnlyError(path, Errno.permissionDenied.description)
@@ -58,8 +58,12 @@ extension Connection {
 
     /// Sets the durability of the commits that follow.
     func sync(_ synchronous: HandlerStore.Synchronous) throws(HandlerError) {
-        let durability = BuiltInFault.missingSync.isOn ? "OFF" : synchronous.rawValue
-        try executeOnce("PRAGMA synchronous = \(durability)")
+        try executeOnce("PRAGMA synchronous = \(Self.durability(synchronous))")
+    }
+
+    private static func durability(_ synchronous: HandlerStore.Synchronous) -> String {
+        if BuiltInFault.missingSync.isOn { return "OFF" }
+        return BuiltInFault.syncLate.isOn ? HandlerStore.Synchronous.normal.rawValue : synchronous.rawValue
     }
 
     /// Returns whether the database carries this library's mark; false for one without tables.

@@ -16,6 +16,8 @@ final class Connection {
     var wasNarrowed = false
     // Looked up on every call, and never while it changes.
     @exclusivity(unchecked) private var statements = StatementCache()
+    /// How long SQLite waits for another process's lock, in milliseconds.
+    private(set) var busyTimeout: Int32 = 0
     /// The number of calls of each handler stored since the store was opened, and whether too many waited at the last count.
     var waitingCalls: [String: (count: Int, isCrowded: Bool)] = [:]
     /// The failure of the storage after which the open transaction cannot commit.
@@ -32,6 +34,12 @@ final class Connection {
         statements.removeAll()
         control.finalize()
         sqlite3_close_v2(database)
+    }
+
+    /// - Parameter milliseconds: How long SQLite waits for another process's lock.
+    func setBusyTimeout(_ milliseconds: Int32) {
+        sqlite3_busy_timeout(database, milliseconds)
+        busyTimeout = milliseconds
     }
 
     // MARK: The transaction

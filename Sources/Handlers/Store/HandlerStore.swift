@@ -123,6 +123,7 @@ public final class HandlerStore: Sendable {
         readers = ReaderPool(
             path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
         slot = try system.presence(filePath) { (slot, runningCall) throws(HandlerError) in
+            try connection.settleLog()
             try connection.recover(slot: slot, runningCall, now: time.wall())
         }
         narrowedFiles = [connection.wasNarrowed ? filePath : nil, slot.narrowedFile].compactMap(\.self)
@@ -144,9 +145,11 @@ public final class HandlerStore: Sendable {
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.
     func recoverDead() throws(HandlerError) {
         let now = time.wall()
-        var isAnythingFree = false
+        var (isSettled, isAnythingFree) = (false, false)
         try slot.recoverDead { (slot, runningCall) throws(HandlerError) in
             try lock.withLock { (_) throws(HandlerError) in
+                if !isSettled { try connection.settleLog() }
+                isSettled = true
                 if try connection.recover(slot: slot, runningCall, now: now) {
                     isAnythingFree = true
                     log?.write(.warning, .handlers) {

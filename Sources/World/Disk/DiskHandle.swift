@@ -31,7 +31,9 @@ final class DiskHandle {
         if isDeletedAtClose && !process.isDead { disk.delete(path, isDurable: true) }
     }
 
-    private var others: [DiskHandle] { disk.handles.filter { $0.path == path && $0 !== self } }
+    private var others: [DiskHandle] {
+        disk.handles.filter { $0.path == path && $0 !== self && !$0.process.isObserver }
+    }
 
     // MARK: The lock of the file
 
@@ -96,9 +98,7 @@ final class DiskHandle {
         self.memory = nil
         (shared, exclusive) = (0, 0)
         mappings = []
-        if !disk.handles.contains(where: { $0.memory === memory }), disk.memories[path] === memory {
-            disk.memories[path] = nil
-        }
+        if disk.memories[path] === memory { disk.dropMemory(of: path) }
     }
 
     /// What SQLite still holds of the memory stays valid for a process that was killed, and reaches nobody.

@@ -234,7 +234,7 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
         table.xDeviceCharacteristics = { _ in SQLITE_IOCAP_POWERSAFE_OVERWRITE }
         table.xShmMap = { SQLiteFileSystem.map($0, $1, $2, $3, $4) }
         table.xShmLock = { SQLiteFileSystem.lockMemory($0, $1, $2, $3) }
-        table.xShmBarrier = { _ in }
+        table.xShmBarrier = { SQLiteFileSystem.handle($0)?.disk.memoryChanged() }
         table.xShmUnmap = { file, _ in
             SQLiteFileSystem.handle(file)?.unmap()
             return SQLITE_OK
@@ -277,7 +277,7 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
         let room =
             fault == .full
             ? Int(count) / 2 : handle.disk.room(for: Int(count), at: Int(offset), of: handle.path)
-        _ = handle.disk.change(handle.path) { file in
+        handle.disk.edit(handle.path) { file in
             file.write(UnsafeRawBufferPointer(start: bytes, count: room), at: Int(offset))
         }
         return room == Int(count) ? SQLITE_OK : SQLITE_FULL
@@ -287,7 +287,7 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
         guard let handle = handle(file), handle.fault(.resize, count: Int(size)) == nil else {
             return IOError.truncate
         }
-        _ = handle.disk.change(handle.path) { $0.resize(to: Int(size)) }
+        handle.disk.edit(handle.path) { $0.resize(to: Int(size)) }
         return SQLITE_OK
     }
 

@@ -46,7 +46,9 @@ package final class SimulatedDisk {
         package var isFrozen = false
         /// How far the clock of a dead process is ahead, in nanoseconds: nothing keeps it waiting.
         var ghostTime: Int64 = 0
-        init(_ name: String) { self.name = name }
+        /// Whether its locks hold nobody up.
+        let isObserver: Bool
+        init(_ name: String, isObserver: Bool = false) { (self.name, self.isObserver) = (name, isObserver) }
     }
 
     private(set) var files: [String: DiskFile] = [:]
@@ -61,6 +63,8 @@ package final class SimulatedDisk {
     var handles: [DiskHandle] = []
     /// The indexes of write-ahead logs, by the database.
     var memories: [String: WALIndexMemory] = [:]
+    /// Grows whenever a file may have changed, or the index of a log.
+    private(set) var activity = 0
     /// The process whose code runs now.
     package var current: Process?
     /// Decides what becomes of each call; it may kill the process that makes it.
@@ -74,20 +78,34 @@ package final class SimulatedDisk {
 
     package func startProcess(_ name: String) -> Process { Process(name) }
 
+    /// Starts a process that reads beside the others as if it were not there.
+    func startObserver() -> Process { Process("observer", isObserver: true) }
+
     /// Kills a process: what it has written stays, and what it does from now on has no effect.
     package func kill(_ process: Process) {
         process.isDead = true
         for handle in handles where handle.process === process { handle.leaveMemory() }
         handles.removeAll { $0.process === process }
-        for (path, memory) in memories where !handles.contains(where: { $0.memory === memory }) {
-            memories[path] = nil
-        }
+        if process.isObserver { return }
+        activity += 1
+        for path in memories.keys.sorted() { dropMemory(of: path) }
     }
+
+    /// Forgets the index of a log that no process but an observer has.
+    func dropMemory(of path: String) {
+        guard let memory = memories[path] else { return }
+        let users = handles.filter { $0.memory === memory }
+        if !users.contains(where: { !$0.process.isObserver }) { memories[path] = nil }
+    }
+
+    /// Records that a process may have changed the index of a log.
+    func memoryChanged() { activity += 1 }
 
     /// Ends all processes, and leaves of the files what was synced and some of the rest.
     package func losePower() {
         boot += 1
         for handle in handles { kill(handle.process) }
+        activity += 1
         memories = [:]
         let sector = Bool.random(using: &random) ? 512 : 4096
         for (path, file) in deleted.sorted(by: { $0.key < $1.key }) where files[path] == nil {
@@ -129,6 +147,7 @@ package final class SimulatedDisk {
     }
 
     func delete(_ path: String, isDurable: Bool) {
+        activity += 1
         guard let file = files.removeValue(forKey: path), !isDurable else { return }
         deleted[path] = file
     }
@@ -144,10 +163,18 @@ package final class SimulatedDisk {
         files[path] == nil ? nil : body(&files[path, default: DiskFile()])
     }
 
+    /// Changes what processes read of a file.
+    func edit(_ path: String, _ body: (inout DiskFile) -> Void) {
+        activity += 1
+        _ = change(path, body)
+    }
+
+    /// The bytes of all files.
+    package var used: Int { files.values.reduce(0) { $0 + $1.content.count } }
+
     /// How many of so many bytes a write at `offset` may add.
     func room(for count: Int, at offset: Int, of path: String) -> Int {
         guard let capacity else { return count }
-        let used = files.values.reduce(0) { $0 + $1.content.count }
         let grows = offset + count - size(of: path)
         guard grows > 0 else { return count }
         return max(0, count - max(0, used + grows - capacity))

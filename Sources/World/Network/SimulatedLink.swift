@@ -10,6 +10,7 @@ final class SimulatedLink {
     /// The bytes on their way in one direction.
     struct Direction {
         struct Piece {
+            var sent: Int64
             var due: Int64
             var bytes: ArraySlice<UInt8>
         }
@@ -18,6 +19,8 @@ final class SimulatedLink {
         /// When the end of the direction arrives, after all pieces; nil while it is open.
         private(set) var endsAt: Int64?
         private var lastDue: Int64 = 0
+        /// When the bytes that were taken last had been sent.
+        private(set) var lastSent: Int64 = 0
 
         var count: Int { pieces.reduce(0) { $0 + $1.bytes.count } }
         var isEmpty: Bool { pieces.isEmpty && endsAt == nil }
@@ -25,10 +28,10 @@ final class SimulatedLink {
         /// When something arrives next.
         var nextDue: Int64? { pieces.first?.due ?? endsAt }
 
-        mutating func append(_ bytes: some Sequence<UInt8>, due: Int64) {
+        mutating func append(_ bytes: some Sequence<UInt8>, at now: Int64, due: Int64) {
             guard endsAt == nil else { return }
             lastDue = max(lastDue, due)
-            pieces.append(Piece(due: lastDue, bytes: ArraySlice(bytes)))
+            pieces.append(Piece(sent: now, due: lastDue, bytes: ArraySlice(bytes)))
         }
 
         mutating func end(due: Int64) {
@@ -42,6 +45,7 @@ final class SimulatedLink {
         mutating func take(_ limit: Int) -> ArraySlice<UInt8>? {
             guard let first = pieces.first else { return nil }
             let taken = first.bytes.prefix(limit)
+            lastSent = first.sent
             pieces[0].bytes = first.bytes.dropFirst(limit)
             if pieces[0].bytes.isEmpty { pieces.removeFirst() }
             return taken

@@ -32,6 +32,8 @@ package final class SimulatedNetwork: @unchecked Sendable {
     package var weather = Weather()
     package var server: Server?
     private(set) var links: [Int: SimulatedLink] = [:]
+    /// The names of the processes of all links, also of those that are over.
+    private(set) var processes: [Int: String] = [:]
     private var lastLink = 0
     private var random: SeededGenerator
     private let now: () -> Int64
@@ -72,6 +74,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
         lastLink += 1
         let link = SimulatedLink(lastLink, process)
         links[link.number] = link
+        processes[link.number] = process.name
         note("link \(link.number) of \(process.name)")
         server?.connected(link.number)
         return Connection(socket: SimulatedStream(link, self, peer: place))
@@ -79,7 +82,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
 
     func send(_ bytes: Slice<UnsafeRawBufferPointer>, on link: SimulatedLink) {
         if link.sendingSince == nil { link.sendingSince = now() }
-        link.toServer.append(bytes, due: now() + delay())
+        link.toServer.append(bytes, at: now(), due: now() + delay())
         onSend?(link.process)
     }
 
@@ -96,7 +99,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
 
     package func send(_ bytes: [UInt8], to link: Int) {
         guard let link = links[link], link.isServerOpen, link.state == .open else { return }
-        link.toClient.append(bytes, due: now() + delay())
+        link.toClient.append(bytes, at: now(), due: now() + delay())
     }
 
     /// Ends the server's end of a connection: at once, or after everything that was sent.
@@ -166,6 +169,9 @@ package final class SimulatedNetwork: @unchecked Sendable {
 
     /// When something arrives next.
     var nextDue: Int64? { links.values.compactMap(\.nextDue).min() }
+
+    /// When the bytes that arrived last on a connection had been sent; 0 for one that is over.
+    func lastSent(on number: Int) -> Int64 { links[number]?.toServer.lastSent ?? 0 }
 
     /// Lets the next piece of a connection arrive.
     func arrive(_ link: SimulatedLink) {

@@ -60,12 +60,13 @@ package final class SimulatedMachine: @unchecked Sendable {
     /// The slots of live processes.
     package var alive: [Int] { slots.indices.filter { slots[$0].isAlive } }
 
-    /// Ends all processes; nobody is left to be notified.
+    /// Ends all processes; nobody is left to be notified. The file of slots is of an earlier boot: each slot is to be recovered.
     package func losePower() {
         for slot in slots.indices {
             slots[slot].changed = nil
             slots[slot].deaths = [:]
-            slots[slot].isAlive = false
+            (slots[slot].isAlive, slots[slot].isDirty) = (false, true)
+            slots[slot].recoverer = nil
             // The record lies in memory.
             slots[slot].runningCall = nil
         }

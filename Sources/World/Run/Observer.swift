@@ -2,13 +2,25 @@ import CSQLite
 import CWorld
 
 /// Reads the database of a world as a process of its own, with SQLite alone.
+///
+/// No other process sees its locks, and it does not keep the index of the log: the last process that closes the database still
+/// checkpoints, and the next one after a kill still recovers.
 final class Observer {
     private let disk: SimulatedDisk
     private let files: SQLiteFileSystem
-    private let process: SimulatedDisk.Process
+    private var process: SimulatedDisk.Process
     private var database: OpaquePointer?
+    /// The index of the log that the connection uses.
+    private var memory: WALIndexMemory?
     private var statements: [String: OpaquePointer] = [:]
     private var version: Int64 = -1
+    /// The activity of the disk up to the last look.
+    private var lookedAt = -1
+    /// Numbers, and the lists, that were read since the last activity of the disk.
+    private var numbers: [String: Int] = [:]
+    private var lastLists: String?
+    private var numbersAt = -1
+    private var keepsOpen = false
     /// The handlers that end what is in `world_bound`, by their ids.
     var endingHandlers = WorldApp.endingHandlers
     /// SQL that counts what is in `world_bound` and waits outside the table of handlers.
@@ -17,12 +29,14 @@ final class Observer {
     init(_ files: SQLiteFileSystem) {
         self.files = files
         disk = files.disk
-        process = disk.startProcess("observer")
+        process = disk.startObserver()
     }
 
     deinit { close() }
 
+    /// Closes the connection without effect on the disk: SQLite would move the log into the database, and sync both.
     func close() {
+        disk.kill(process)
         outside {
             for statement in statements.values { sqlite3_finalize(statement) }
             statements = [:]
@@ -30,6 +44,31 @@ final class Observer {
             database = nil
             version = -1
         }
+        (process, memory) = (disk.startObserver(), nil)
+    }
+
+    /// Whether a process has the database open.
+    var isUsed: Bool {
+        disk.handles.contains { $0.path == SimulatedWorld.path && !$0.process.isObserver }
+    }
+
+    /// Reads with a connection that sees what a process would see that opened the database now.
+    ///
+    /// - Returns: Nil while the database cannot be opened.
+    private func reading<R>(_ body: () -> R?) -> R? {
+        if database != nil, memory !== disk.memories[SimulatedWorld.path] { close() }
+        let result = outside { open() ? body() : nil }
+        memory = disk.memories[SimulatedWorld.path]
+        if !isUsed && !keepsOpen { close() }
+        return result
+    }
+
+    /// Reads several things of a database that no process has open.
+    func reading(_ body: () -> Void) {
+        keepsOpen = true
+        body()
+        keepsOpen = false
+        if !isUsed { close() }
     }
 
     /// Runs as the observer, to whom nothing happens.
@@ -87,12 +126,16 @@ final class Observer {
     ///
     /// - Returns: Nil if nothing was, or the database cannot be read at the moment.
     func look(after marks: WorldModel.Marks) -> WorldModel.Look? {
-        outside {
-            guard open() else { return nil }
+        if disk.activity == lookedAt { return nil }
+        var isComplete = false
+        defer { if isComplete { lookedAt = disk.activity } }
+        return reading {
             var current: Int64 = -2
-            guard rows("PRAGMA data_version", 0, { current = sqlite3_column_int64($0, 0) }),
-                current != version
-            else { return nil }
+            guard rows("PRAGMA data_version", 0, { current = sqlite3_column_int64($0, 0) }) else {
+                return nil
+            }
+            isComplete = current == version
+            if isComplete { return nil }
             var look = WorldModel.Look()
             let ending = endingHandlers.map { "'\($0)'" }.joined(separator: ", ")
             guard rows("BEGIN", 0, { _ in }) else { return nil }
@@ -133,6 +176,7 @@ final class Observer {
                 && rows("SELECT copies FROM place", 0, { look.copies = Int(sqlite3_column_int64($0, 0)) })
             guard isRead else { return nil }
             version = current
+            isComplete = true
             return look
         }
     }
@@ -144,10 +188,28 @@ final class Observer {
             bound: last("world_bound"), ended: last("world_ended"), received: last("world_received"))
     }
 
+    /// All rows of the application; nil while they cannot be read.
+    func stored() -> WorldModel.Stored? {
+        reading {
+            var stored = WorldModel.Stored()
+            let isRead =
+                rows("SELECT n, kind, stanza, process FROM world_bound") { row in
+                    stored.bound[Int(sqlite3_column_int64(row, 0))] = .init(
+                        kind: text(row, 1), stanza: text(row, 2), process: text(row, 3))
+                }
+                && rows("SELECT n FROM world_ended ORDER BY row") {
+                    stored.ended.append(Int(sqlite3_column_int64($0, 0)))
+                }
+                && rows("SELECT stanza FROM world_received ORDER BY row") {
+                    stored.received.append(WorldModel.id(text($0, 0)))
+                }
+            return isRead ? stored : nil
+        }
+    }
+
     /// The sentences of `PRAGMA integrity_check`; nil while the database cannot be read.
     func integrity() -> [String]? {
-        outside {
-            guard open() else { return nil }
+        reading {
             var sentences: [String] = []
             return rows("PRAGMA integrity_check", 0) { sentences.append(text($0, 0)) } ? sentences : nil
         }
@@ -155,8 +217,8 @@ final class Observer {
 
     /// The roster and the block list of the account, as ``WorldLists/text`` has them.
     func lists() -> String {
-        outside {
-            guard open() else { return "" }
+        if numbersAt == disk.activity, let lastLists { return lastLists }
+        let lists: String? = reading {
             var items: [String] = []
             _ = rows("SELECT jid || '=' || coalesce(name, '') FROM roster_item ORDER BY jid") {
                 items.append(text($0, 0))
@@ -164,12 +226,37 @@ final class Observer {
             _ = rows("SELECT jid FROM blocked ORDER BY jid") { items.append(text($0, 0)) }
             return items.joined(separator: " ")
         }
+        forgetOld()
+        lastLists = lists
+        return lists ?? ""
+    }
+
+    /// All rows; nil while they cannot be read.
+    func contents() -> Contents? {
+        guard let integrity = integrity() else { return nil }
+        return reading {
+            var contents = Contents(isWhole: integrity == ["ok"])
+            var names = [Contents.schema]
+            let hasNames = rows("SELECT name FROM sqlite_schema WHERE type = 'table'") {
+                names.append(text($0, 0))
+            }
+            guard hasNames else { return nil }
+            for name in names {
+                // A name in which a bit has flipped is quoted.
+                let quoted = name.replacing("\"", with: "\"\"")
+                let isRead = rows("SELECT * FROM \"\(quoted)\"") { row in
+                    contents.tables[name, default: []].append(
+                        (0..<sqlite3_column_count(row)).map { text(row, $0) })
+                }
+                if !isRead { return nil }
+            }
+            return contents
+        }
     }
 
     /// The number of rows of each table.
     func counts() -> [(table: String, rows: Int)] {
-        outside {
-            guard open() else { return [] }
+        reading {
             var tables: [String] = []
             _ = rows(
                 "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
@@ -181,16 +268,23 @@ final class Observer {
                 _ = rows("SELECT count(*) FROM \(table)") { count = Int(sqlite3_column_int64($0, 0)) }
                 return (table, count)
             }
-        }
+        } ?? []
     }
 
     /// A number from the database.
     func number(_ sql: String) -> Int? {
-        outside {
-            guard open() else { return nil }
+        if numbersAt == disk.activity, let number = numbers[sql] { return number }
+        let number: Int? = reading {
             var number: Int?
             _ = rows(sql, 0) { number = Int(sqlite3_column_int64($0, 0)) }
             return number
         }
+        forgetOld()
+        if let number { numbers[sql] = number }
+        return number
+    }
+
+    private func forgetOld() {
+        if numbersAt != disk.activity { (numbers, lastLists, numbersAt) = ([:], nil, disk.activity) }
     }
 }

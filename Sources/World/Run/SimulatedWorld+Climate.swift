@@ -9,6 +9,8 @@ extension SimulatedWorld {
         package var kills = 0, freezes = 0, workers = 0, powerLosses = 0
         package var resets = 0, blocks = 0, outages = 0, expiries = 0, restarts = 0, clockJumps = 0
         package var wrongCounts = 0, strangers = 0, lists = 0
+        /// How likely the disk fills up for a while between two events, one in so many.
+        package var fullDisks = 0
         /// How likely a message of the peer is between two events, one in so many.
         package var messages = 60
 
@@ -33,6 +35,7 @@ extension SimulatedWorld {
             clockJumps = rate(300...1500)
             wrongCounts = rate(200...1000)
             strangers = rate(30...300)
+            fullDisks = rate(300...1500)
         }
 
         /// Nothing fails.
@@ -44,17 +47,17 @@ extension SimulatedWorld {
     func called(_ call: SimulatedDisk.Call) -> SimulatedDisk.Fault? {
         guard !isCalm, let process = running else { return nil }
         if strikes(climate.killsInCall) {
-            mark(.kill, "\(process.name) in \(call.kind.rawValue)")
-            kill(process)
+            strike(process, "in \(call.kind.rawValue)")
             return nil
         }
         if nesting < 2, strikes(climate.freezesInCall) { freezeInside(process) }
         if strikes(climate.memoryErrors) {
             let number = Int32.random(in: 1...40, using: &incidents.details)
-            mark(.memory, "allocation \(number) of \(process.name) fails")
-            _ = dh_fail_allocation(number)
+            let isOne = Int.random(in: 0..<3, using: &incidents.details) > 0
+            mark(.memory, "allocation \(number) of \(process.name)\(isOne ? "" : " and all after it") fails")
+            _ = dh_fail_allocation(isOne ? number : -number)
         }
-        guard call.kind != .lookup, strikes(climate.diskErrors) else { return nil }
+        guard strikes(climate.diskErrors) else { return nil }
         let fault = SimulatedDisk.Fault.allCases.randomElement(using: &incidents.details) ?? .ioError
         mark(.disk, "\(fault.rawValue) in \(call.kind.rawValue) of \(process.name)")
         return fault
@@ -63,11 +66,21 @@ extension SimulatedWorld {
     func sent(_ process: SimulatedDisk.Process) {
         guard !isCalm, let owner = processes.first(where: { $0.disk === process }) else { return }
         if strikes(climate.killsInCall / 10) {
-            mark(.kill, "\(owner.name) after sending")
-            kill(owner)
+            strike(owner, "after sending")
         } else if nesting < 2, strikes(climate.freezesInCall / 10) {
             freezeInside(owner)
         }
+    }
+
+    /// Kills a process inside of a call, or all with the power.
+    private func strike(_ process: SimulatedProcess, _ place: String) {
+        guard climate.powerLosses > 0, Int.random(in: 0..<4, using: &incidents.details) == 0 else {
+            mark(.kill, "\(process.name) \(place)")
+            return kill(process)
+        }
+        mark(.powerLoss, "power fails \(place) of \(process.name)")
+        isPowerLost = true
+        for process in processes { kill(process) }
     }
 
     var running: SimulatedProcess? {
@@ -81,11 +94,13 @@ extension SimulatedWorld {
         mark(.freeze, "\(process.name) in a call")
         if wantsTrace { timeline.froze(process.name, from: clock.now, to: until) }
         let before = (disk.current, tasks.current)
+        let allocations = dh_fail_allocation(0)
         process.disk.isFrozen = true
         nesting += 1
         while clock.now < until, !process.disk.isDead, violation == nil, step(until: until) {}
         nesting -= 1
         (disk.current, tasks.current) = before
+        _ = dh_fail_allocation(process.disk.isDead ? 0 : allocations)
         process.disk.isFrozen = false
         if !process.disk.isDead { note("thawed \(process.name)") }
     }
@@ -93,6 +108,7 @@ extension SimulatedWorld {
     // MARK: Faults between events
 
     func disturb() {
+        if isPowerLost { return }
         if strikes(climate.messages) {
             mark(.message, "of the peer")
             server.sendMessage(isPlain: addition == nil || Bool.random(using: &incidents.details))
@@ -118,6 +134,12 @@ extension SimulatedWorld {
         {
             mark(.push, "wakes a worker")
             start(.worker)
+        }
+        if strikes(climate.fullDisks), fullUntil == nil {
+            let pages = Int.random(in: 0...8, using: &incidents.details)
+            mark(.disk, "\(pages) pages are left on it")
+            disk.capacity = disk.used + pages * 4096
+            fullUntil = clock.now + Int64.random(in: 1000...20_000, using: &incidents.details) * 1_000_000
         }
         disturbNetwork()
     }

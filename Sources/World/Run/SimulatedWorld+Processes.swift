@@ -26,12 +26,24 @@ extension SimulatedWorld {
                     process.ending = "done"
                 } catch {
                     process.ending = "\(error)"
-                    if (error as? HandlerError)?.code == .sql {
+                    if isFlipped { return checkNamed(error, process) }
+                    if let error = error as? HandlerError, Self.wrongEndings.contains(error.code) {
                         model.fail("\(process.name) ended: \(error)")
                     }
                 }
             }
         }
+    }
+
+    /// What no fault of the disk, the memory or the power may end a process with.
+    private static let wrongEndings: [ErrorCode<HandlerError>] = [
+        .sql, .databaseCorrupt, .databaseForeign, .databaseNewer,
+    ]
+
+    /// With a flipped bit a process may end, and says why.
+    private func checkNamed(_ error: any Error, _ process: SimulatedProcess) {
+        if error is HandlerError || error is AccountError || error is CancellationError { return }
+        model.fail("\(process.name) ended: \(error)")
     }
 
     func system(of process: SimulatedProcess) -> SystemServices {
@@ -173,12 +185,13 @@ extension SimulatedWorld {
     func kill(_ process: SimulatedProcess, _ fate: String = "killed") {
         guard !process.disk.isDead else { return }
         if wantsTrace { timeline.ended(process.name, fate, at: clock.now) }
+        // Before, while the observer need not open the database again.
+        if !isPowerLost { checkIntegrity() }
         disk.kill(process.disk)
         machine.kill(process.disk)
         places.processDied(process.disk)
         network.processDied(process.disk)
         process.isDying = true
-        checkIntegrity()
         if process.depth == 0 { putAway(process) }
     }
 
@@ -244,14 +257,21 @@ extension SimulatedWorld {
     func losePower() {
         mark(.powerLoss, "power lost")
         powerLosses += 1
+        isPowerLost = false
         for process in processes { kill(process) }
+        // The newest state that any process could have seen.
+        look()
         observer.close()
         disk.losePower()
         machine.losePower()
         places.losePower(using: &random)
         startsAt = clock.now + 1_000_000
-        if synchronous == .normal { model.losePower(found: observer.marks()) }
-        checkIntegrity()
-        checkBounds(isAtRest: false)
+        observer.reading {
+            model.losePower(found: observer.marks(), isFull: synchronous == .full)
+            look()
+            checkStored()
+            checkIntegrity(isReadable: true)
+            checkBounds(isAtRest: false)
+        }
     }
 }

@@ -67,10 +67,16 @@ package final class SimulatedWorld: @unchecked Sendable {
     /// When the next process starts; nil while one runs or is not wanted.
     var startsAt: Int64? = 0
     var outageUntil: Int64?
+    /// Until when the disk is full.
+    var fullUntil: Int64?
     var lastSleeper = 0
     /// The depth of schedules inside of calls.
     var nesting = 0
     var isCalm = false
+    /// Whether power was lost inside of a call: the disk loses it once that call and those around it have returned.
+    var isPowerLost = false
+    /// Whether a bit of the database has flipped, so that the model is not right any more.
+    var isFlipped = false
     let wantsTrace: Bool
 
     /// The number of events so far.
@@ -79,6 +85,8 @@ package final class SimulatedWorld: @unchecked Sendable {
     package var lives = 0
     /// The number of losses of power.
     package var powerLosses = 0
+    /// Whether commits have to survive a loss of power.
+    package var isFull: Bool { synchronous == .full }
     /// The number of processes that could not be put away when they were dead.
     package var leaks = 0
     /// The digest of all events.
@@ -135,6 +143,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         climate.lists = options.hasLists ? 100 : 0
         server = WorldServer(
             seed: random.next(), network: network, behavior: behavior, options: options)
+        model.hasArchive = options.hasArchive
         observer = Observer(files)
         incidents = Incidents(seed: random.next(), chosen: recipe.incidents)
         self.random = random
@@ -161,8 +170,11 @@ package final class SimulatedWorld: @unchecked Sendable {
         server.onRow = { [unowned self] row in
             note("server \(row.event.rawValue) \(row.session) \(row.name.map { "\($0)" } ?? "") \(row.h)")
             // A process that is frozen in a call may have committed more since the last event.
+            if isFlipped { return }
             if row.event == .received { look() }
-            model.see(row)
+            let link = Int(row.connection)
+            model.see(
+                row, of: network.processes[link] ?? "", sent: network.lastSent(on: link), now: clock.now)
         }
         machine.deliver = { [unowned self] process, body in
             guard let process, !process.isDead, let owner = processes.first(where: { $0.disk === process })
@@ -178,7 +190,7 @@ package final class SimulatedWorld: @unchecked Sendable {
             return answer
         }
         WorldApp.report = { [unowned self] sight in
-            guard let process = tasks.current, !process.isDead else { return }
+            guard let process = tasks.current, !process.isDead, !isFlipped else { return }
             model.see(sight, in: process.name) { name in
                 processes.contains { $0.name == name && !$0.disk.isDead }
             }
@@ -245,10 +257,20 @@ package final class SimulatedWorld: @unchecked Sendable {
     /// - Returns: False when nothing can happen any more.
     func step(until limit: Int64) -> Bool {
         events += 1
+        if isPowerLost && nesting == 0 { losePower() }
+        if events % 200 == 0, observer.isUsed {
+            // A process that is frozen in a call may have committed more since the last event.
+            look()
+            checkBounds(isAtRest: false)
+        }
         if !isCalm { disturb() }
         for process in processes where process.ending != nil && process.depth == 0 {
             note("ended \(process.name): \(process.ending ?? "")")
             kill(process, "ended: \(process.ending ?? "")")
+        }
+        if let until = fullUntil, until <= clock.now {
+            (fullUntil, disk.capacity) = (nil, nil)
+            note("room on the disk")
         }
         if let until = outageUntil, until <= clock.now {
             outageUntil = nil
@@ -269,6 +291,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     }
 
     func startMain() {
+        if isPowerLost { return }
         if processes.contains(where: { $0.role == .main }) { return }
         guard let due = startsAt else {
             startsAt = clock.now + Int64.random(in: 0...2000, using: &random) * 1_000_000
@@ -316,7 +339,8 @@ package final class SimulatedWorld: @unchecked Sendable {
 
     /// Lets time pass until something can happen.
     func advance(until limit: Int64) -> Bool {
-        var due: [Int64] = [network.nextDue, server.nextDue, startsAt, outageUntil].compactMap(\.self)
+        var due: [Int64] = [network.nextDue, server.nextDue, startsAt, outageUntil, fullUntil].compactMap(
+            \.self)
         for process in processes {
             if let thaw = process.thawsAt { due.append(thaw) }
             if process.disk.isFrozen || process.depth > 0 { continue }
@@ -334,6 +358,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     }
 
     func look() {
+        if isFlipped { return }
         guard let look = observer.look(after: model.marks) else { return }
         model.see(look)
         if wantsTrace { timeline.see(look, at: clock.now) }
@@ -345,8 +370,10 @@ package final class SimulatedWorld: @unchecked Sendable {
     package func run() {
         while lives < recipe.lives, violation == nil, step(until: .max) {}
         if violation == nil { settle() }
+        if violation == nil, endsWithFlip { flipBit() }
         isCalm = true
         for process in processes { kill(process) }
+        if leaks > 0 { model.fail("\(leaks) loops of dead processes never ended") }
         observer.close()
         addition?.close()
         Randomness.replace(by: nil)
@@ -356,10 +383,12 @@ package final class SimulatedWorld: @unchecked Sendable {
     static let settleLimits = (events: 200_000, seconds: 4000 as Int64)
 
     func settle() {
+        if isPowerLost { losePower() }
         note("calm")
         isCalm = true
         network.weather = .init()
         outageUntil = nil
+        (fullUntil, disk.capacity) = (nil, nil)
         server.behave()
         for link in network.open { network.reset(link) }
         for process in processes {
@@ -378,7 +407,8 @@ package final class SimulatedWorld: @unchecked Sendable {
             comeToRest()
         }
         model.checkEnd(messages: server.lastMessage)
-        checkIntegrity()
+        checkStored()
+        checkIntegrity(isReadable: true)
         checkBounds(isAtRest: true)
     }
 
@@ -394,18 +424,31 @@ package final class SimulatedWorld: @unchecked Sendable {
         }
     }
 
+    /// Compares the rows of the application with the model.
+    func checkStored() {
+        guard violation == nil else { return }
+        // Without a table there is no row.
+        model.check(observer.stored() ?? .init())
+    }
+
     /// Looks for damage of the database.
-    func checkIntegrity() {
-        guard violation == nil, let sentences = observer.integrity(), sentences != ["ok"] else { return }
-        model.fail("the database is damaged: \(sentences)")
+    ///
+    /// - Parameter isReadable: Whether no process can keep it from being read.
+    func checkIntegrity(isReadable: Bool = false) {
+        guard violation == nil, !isFlipped else { return }
+        guard let sentences = observer.integrity() else {
+            if isReadable && disk.size(of: Self.path) > 0 { model.fail("the database cannot be read") }
+            return
+        }
+        if sentences != ["ok"] { model.fail("the database is damaged: \(sentences)") }
     }
 
     func checkBounds(isAtRest: Bool) {
-        guard violation == nil else { return }
+        guard violation == nil, !isFlipped else { return }
         let bounds = WorldBounds(
             bound: model.boundCount, messages: server.lastMessage, sent: server.sent,
             lives: lives, powerLosses: powerLosses,
-            alive: machine.alive.count, isAtRest: isAtRest,
+            alive: machine.alive.count, isAtRest: isAtRest, hasArchive: options.hasArchive,
             addition: addition)
         if let sentence = bounds.violation(of: observer.counts()) { model.fail(sentence) }
     }

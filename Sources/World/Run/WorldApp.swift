@@ -211,7 +211,8 @@ package enum WorldApp {
         static let id = "world.noticed"
         func run(_ call: borrowing Call<PubSubEvent>) throws {
             guard case .items(let items) = call.change else { return }
-            for item in items {
+            // A bad one may come without its content.
+            for item in items where item.id != HostileStanzas.badID {
                 try call.step.execute(
                     "INSERT INTO world_received(stanza, process) VALUES (?, ?)",
                     item.id.map { "\($0)" } ?? "",

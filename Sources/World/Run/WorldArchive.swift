@@ -2,7 +2,7 @@ import Handlers
 import XMPPCore
 import XMPPTestKit
 
-/// The archive of the account, which holds what the peer sends.
+/// The archive of the account, which holds what the peer and strangers send.
 ///
 /// `@unchecked Sendable`: one thread uses it.
 final class WorldArchive: @unchecked Sendable {
@@ -12,12 +12,12 @@ final class WorldArchive: @unchecked Sendable {
         count: messages.count, pageLimit: 3, storedAt: { [unowned self] in messages[$0].storedAt },
         make: { [unowned self] in messages[$0].element })
 
-    /// Stores a message of the peer.
+    /// Stores a message.
     ///
     /// - Returns: The message as it is delivered, with its id in the archive.
-    func add(_ message: Element, at now: Timestamp) -> Element {
+    func add(_ message: Element, from sender: JID, at now: Timestamp) -> Element {
         var stored = message
-        stored["from"] = ForeignText("\(WorldServer.peer)")
+        stored["from"] = ForeignText("\(sender)")
         service.grow(by: 1)
         messages.append((stored, now))
         var delivered = message

@@ -10,6 +10,9 @@ struct WorldBounds {
     let alive: Int
     /// Whether everything has ended, so that nothing may be left that waits.
     let isAtRest: Bool
+    let hasArchive: Bool
+    /// The pages of archives that were asked for: each has an answer.
+    private var pages: Int { hasArchive ? sent : 0 }
 
     private static let single: Set<String> = [
         "account", "archive", "fast_token", "login", "own_presence", "ownership", "place",
@@ -33,20 +36,21 @@ struct WorldBounds {
     /// - Returns: Nil for a table without a bound.
     private func limit(of table: String) -> Int? {
         if Self.single.contains(table) { return 1 }
-        if Self.waiting.contains(table) { return isAtRest ? 0 : 2 * bound + messages + 30 }
+        if Self.waiting.contains(table) { return isAtRest ? 0 : 2 * bound + messages + pages + 30 }
         if Self.unused.contains(table) { return 0 }
         return switch table {
         // The listeners for messages and items stay, and one of the addition.
         case "handler": isAtRest ? 3 : bound + 30
         // The last item is shown again when a session begins.
         case "pubsub_seen_item": min(messages, 64)
-        // Beside those of the application: what modules ask when a session begins, and the relays of chains.
-        case "ending": 2 * bound + 6 * lives
+        // Beside those of the application: what modules ask when a session begins, the relays of chains, and pages of archives.
+        case "ending": 2 * bound + 6 * lives + pages + (addition == nil ? 0 : 20)
         // A message is known by its id, and by its places in archives; a sent one, too.
         case "seen_mark": 4 * sent + bound
         case "seen_sender": 6
         case "listener": 2
-        case "identity": 1 + powerLosses
+        // Until a process takes the account over, each that opens an older store finds that it is one.
+        case "identity": powerLosses == 0 ? 1 : 1 + lives
         case "connected_clock": 2
         // Those of dead processes are freed by the next one.
         case "connected_slot": isAtRest ? 2 * alive : 2 * lives

@@ -87,7 +87,8 @@ final class WorldLists {
         }
         let query = Element(
             "query", namespace: Namespaces.roster, attributes: ["ver": version],
-            children: contacts.sorted { $0.key < $1.key }.map { Self.item($0.key, $0.value) })
+            children: (changed.count % 2 == 0 ? [] : [HostileStanzas.item(space: Namespaces.roster)])
+                + contacts.sorted { $0.key < $1.key }.map { Self.item($0.key, $0.value) })
         return [iq.result(payload: query)?.element].compactMap(\.self)
     }
 

@@ -20,6 +20,10 @@ package final class WorldModel {
     private var receivedIDs: Set<String> = []
     /// What callers were told to be committed, and their processes.
     private var confirmed: [Int: String] = [:]
+    /// The messages of the peer that were acknowledged to the server.
+    private var acknowledgedIDs: Set<String> = []
+    /// The requests whose answers were acknowledged to the server, by their numbers.
+    private var answered: Set<Int> = []
     private var epoch = 0
     /// The process that stored what came on the stream since the last takeover.
     private var owner: String?
@@ -31,21 +35,34 @@ package final class WorldModel {
 
     /// A session as the server sees it.
     private struct Session {
-        /// The ids of the counted stanzas in the order in which they were handed over; nil for those without a meaning here.
+        /// The ids of the counted stanzas of the peer in the order in which they were handed over; nil for others.
         var delivered: [String?] = []
         var acknowledged = 0
         /// The ids of counted stanzas of the client.
         var arrived: Set<String> = []
         var lastNumber = 0
+        /// The stored message that was delivered last: its place among the delivered ones, and its number.
+        var lastStored = (place: -1, number: 0)
     }
 
     private var sessions: [Int32: Session] = [:]
     private var resuming: [Int32: UInt32] = [:]
     /// What arrived at the server, over all sessions.
     private(set) var arrivals: Set<String> = []
+    /// Where the messages of the peer were delivered, oldest first.
+    private var places: [String: [(session: Int32, place: Int)]] = [:]
+    /// Whether messages come out of an archive, too, in the order in which the peer sent them.
+    var hasArchive = false
+    /// The process of the stream that was opened last, and when that was.
+    private var stream: (process: String, since: Int64) = ("", 0)
 
     package func fail(_ sentence: @autoclosure () -> String) {
         if violation == nil { violation = sentence() }
+    }
+
+    /// What is wrong, without the numbers and names of a run.
+    package var kind: String? {
+        violation?.split(separator: " ").filter { !$0.contains(where: \.isNumber) }.joined(separator: " ")
     }
 
     // MARK: The database
@@ -82,38 +99,104 @@ package final class WorldModel {
     private var endedNumbers: [Int] = []
     /// Whether the store has lost commits with the power, which it was allowed to.
     private var mayBeOlder = false
-    /// Messages that were stored, and gone after a loss of power.
+    /// Messages that were stored, and handlers that ended, and gone after a loss of power that may take them.
     private var lost: Set<String> = []
+    private var lostEnds: Set<Int> = []
 
-    /// Power was lost, and stores are allowed to lose their newest commits by it.
+    /// Power was lost.
     ///
-    /// - Parameter found: What the store holds now.
-    func losePower(found: Marks) {
+    /// A store may lose the newest commits that were seen: a process that was killed before its sync leaves a commit that another
+    /// one reads, and that the next loss of power takes. With FULL nobody may have been told of it.
+    ///
+    /// - Parameters:
+    ///   - found: What the store holds now.
+    ///   - isFull: Whether a commit that was done had to survive.
+    func losePower(found: Marks, isFull: Bool) {
         let index = history.indices.dropLast().last { found.isWithin(history[$0], history[$0 + 1]) }
         guard let last = index ?? history.firstIndex(of: found) else {
             return fail("after a loss of power the store holds \(found), which it never did")
         }
         history.removeSubrange((last + 1)...)
         if history[last] != found { history.append(found) }
-        for n in endedNumbers.suffix(from: found.ended) { ended[n] = nil }
+        if isFull { checkDurable(found) }
+        let unended = endedNumbers.suffix(from: found.ended)
+        for n in unended { ended[n] = nil }
+        if !isFull { lostEnds.formUnion(unended) }
         endedNumbers.removeSubrange(found.ended...)
-        for id in received.suffix(from: found.received) {
-            receivedIDs.remove(id)
-            lost.insert(id)
-        }
+        let forgotten = received.suffix(from: found.received)
+        receivedIDs.subtract(forgotten)
         received.removeSubrange(found.received...)
         bound = bound.filter { $0.key <= found.bound }
+        if isFull { boundIDs.subtract(stanzas.lazy.filter { $0.key > found.bound }.map(\.value)) }
         stanzas = stanzas.filter { $0.key <= found.bound }
         confirmed = confirmed.filter { $0.key <= found.bound }
         calls = calls.filter { $0.key <= found.bound }
         runs = runs.filter { $0.key <= found.bound }
-        // What was acknowledged is counted anew, from an older state.
+        (marks, epoch, owner) = (found, 0, nil)
+        for number in sessions.keys { sessions[number]?.lastStored = (-1, 0) }
+        guard !isFull else { return }
+        lost.formUnion(forgotten)
+        // What was acknowledged is counted again, from an older state.
         for number in sessions.keys { sessions[number]?.acknowledged = 0 }
-        marks = found
+        answered = answered.filter { ended[$0] != nil }
         mayBeOlder = true
         // What was read may be sent again, by what does not know of it.
         (read, lastRead) = ([], 0)
     }
+
+    /// Checks what a FULL store must have kept, before the model forgets the rest.
+    private func checkDurable(_ found: Marks) {
+        let lost = "before power was lost, and is not in the store"
+        for (n, process) in confirmed.sorted(by: { $0.key < $1.key }) where n > found.bound {
+            return fail("\(n) was confirmed to \(process) \(lost)")
+        }
+        for id in received.suffix(from: found.received) where acknowledgedIDs.contains(id) {
+            return fail("\(id) was acknowledged to the server \(lost)")
+        }
+        for n in endedNumbers.suffix(from: found.ended) where answered.contains(n) {
+            return fail("the answer to \(n) was acknowledged to the server \(lost)")
+        }
+        for (n, id) in stanzas.sorted(by: { $0.key < $1.key }) where n > found.bound && arrivals.contains(id)
+        {
+            return fail("\(id) reached the server \(lost)")
+        }
+    }
+
+    /// The rows of the application, whenever they were written.
+    struct Stored {
+        struct Bound: Equatable { var kind = "", stanza = "", process = "" }
+        var bound: [Int: Bound] = [:]
+        var ended: [Int] = []
+        var received: [String] = []
+    }
+
+    /// Compares the rows of the application with what was seen of them, and with what others were told.
+    func check(_ stored: Stored) {
+        for (n, process) in confirmed.sorted(by: { $0.key < $1.key })
+        where stored.bound[n]?.process != process {
+            return fail("\(n) was confirmed to \(process) and is not in the store")
+        }
+        let ids = Set(stored.received)
+        for id in acknowledgedIDs.sorted() where !ids.contains(id) && !lost.contains(id) {
+            return fail("\(id) was acknowledged to the server and is not in the store")
+        }
+        let ends = Set(stored.ended)
+        for n in answered.sorted() where !ends.contains(n) {
+            return fail("the answer to \(n) was acknowledged to the server and is not in the store")
+        }
+        let seen = bound.reduce(into: [:]) {
+            $0[$1.key] = Stored.Bound(
+                kind: $1.value.kind, stanza: stanzas[$1.key] ?? "", process: $1.value.process)
+        }
+        if stored.bound != seen || stored.ended != endedNumbers || stored.received != received {
+            fail(
+                "the store has \(stored.bound.count), \(stored.ended.count) and \(stored.received.count) rows that are not the \(seen.count), \(endedNumbers.count) and \(received.count) seen"
+            )
+        }
+    }
+
+    /// The id of a message of the peer in a row, without what is wrong with it.
+    static func id(_ row: String) -> String { String(row.prefix { $0 != " " }) }
 
     func see(_ look: Look) {
         defer { if marks != history.last { history.append(marks) } }
@@ -146,12 +229,13 @@ package final class WorldModel {
         }
         for row in look.received {
             marks.received = max(marks.received, row.row)
-            let id = String(row.stanza.prefix { $0 != " " })
+            let id = Self.id(row.stanza)
             // What a store has forgotten, such as a key, cannot be used for what was sent with it.
             if id != row.stanza && !mayBeOlder && !isTooOld(id) { fail(row.stanza) }
             received.append(id)
             lost.remove(id)
             if !receivedIDs.insert(id).inserted { fail("\(id) was stored twice, in \(row.process)") }
+            checkOrder(id)
         }
         if bound.count != ended.count + look.waiting {
             fail("\(bound.count) were bound, \(ended.count) ended, and \(look.waiting) wait")
@@ -159,6 +243,21 @@ package final class WorldModel {
         if look.copies > 0 && !mayBeOlder { fail("the store is older than what was sent from it") }
         if look.ofLostSessions > 0 {
             fail("\(look.ofLostSessions) requests and stanzas belong to a session that was lost")
+        }
+    }
+
+    /// Messages are stored in the order in which a session delivered them.
+    ///
+    /// A page of an archive may bring them earlier, in the order in which the peer sent them: where the two orders differ, both are
+    /// right. They do when the server hands over again what an older session has left.
+    private func checkOrder(_ id: String) {
+        guard let places = places[id], let number = places.last?.session, let session = sessions[number]
+        else { return }
+        let (n, last) = (Self.number(in: id), session.lastStored)
+        let place = places.first { $0.session == number && $0.place > last.place }?.place
+        if let place { return sessions[number]!.lastStored = (place, n) }
+        if !hasArchive || n < last.number {
+            fail("\(id) was stored after p-\(last.number), which session \(number) delivered later")
         }
     }
 
@@ -207,12 +306,28 @@ package final class WorldModel {
 
     // MARK: The server
 
-    func see(_ row: ServerLogRow) {
+    /// - Parameters:
+    ///   - process: The process of the connection.
+    ///   - sent: When it had sent what arrived last.
+    func see(_ row: ServerLogRow, of process: String, sent: Int64, now: Int64) {
+        switch row.event {
+        case .bound, .resumed: stream = (process, now)
+        case .received where row.session > 0 && (row.isCounted || row.name == "a"):
+            // What was under way then may still arrive.
+            if process != stream.process && sent > stream.since {
+                fail(
+                    "\(row.name ?? "") \(row.id ?? "") came from \(process) after \(stream.process) had opened a stream"
+                )
+            }
+        default: break
+        }
         switch row.event {
         case .delivered where row.isCounted && !row.isResent:
-            sessions[row.session, default: Session()].delivered.append(
-                row.name == "message" && WorldServer.peerTexts.contains(row.peer)
-                    ? row.id.flatMap(Self.numbered) : nil)
+            let id = WorldServer.peerTexts.contains(row.peer) ? row.id.flatMap(Self.numbered) : nil
+            sessions[row.session, default: Session()].delivered.append(id)
+            if let id, id.hasPrefix("p-"), let place = sessions[row.session]?.delivered.count {
+                places[id, default: []].append((row.session, place - 1))
+            }
         case .received where row.name == "a" && row.hasH: acknowledge(row.h, row.session)
         case .received where row.name == "resume" && row.hasH: resuming[row.connection] = row.h
         case .resumed:
@@ -229,10 +344,17 @@ package final class WorldModel {
         }
     }
 
-    /// The id of a message of the peer; nil for one that holds nothing for the application.
+    /// The id of a message of the peer, or of an answer of it; nil for one that holds nothing for the application.
     private static func numbered(_ id: ForeignText) -> String? {
-        let id = "\(id)"
-        return id.hasPrefix("p-") ? id : nil
+        var id = "\(id)"
+        // An item of a message, shown again.
+        if id.hasPrefix("again-"), let start = id.firstIndex(of: "p") { id = String(id[start...]) }
+        return id.hasPrefix("p-") || id.hasPrefix("q-") ? id : nil
+    }
+
+    /// The number in an id.
+    private static func number(in id: String) -> Int {
+        id.split(separator: "-").dropFirst().first.flatMap { Int($0) } ?? 0
     }
 
     /// The client says that it has handled so many.
@@ -244,10 +366,21 @@ package final class WorldModel {
         if h > session.delivered.count {
             return fail("h=\(h) in session \(number), to which \(session.delivered.count) were sent")
         }
-        for id in session.delivered[min(session.acknowledged, Int(h))..<Int(h)] {
-            if let id, !receivedIDs.contains(id), !lost.contains(id) {
+        for case let id? in session.delivered[min(session.acknowledged, Int(h))..<Int(h)] {
+            if id.hasPrefix("q-") {
+                let n = Self.number(in: id)
+                // The request was lost with its step.
+                guard bound[n] != nil, stanzas[n] == id else { continue }
+                if ended[n] == nil && !lostEnds.contains(n) {
+                    fail("the answer to \(n) was acknowledged to the server (h=\(h)) and is not stored")
+                }
+                if ended[n] != nil { answered.insert(n) }
+                continue
+            }
+            if !receivedIDs.contains(id), !lost.contains(id) {
                 fail("\(id) was acknowledged to the server (h=\(h)) and is not stored")
             }
+            acknowledgedIDs.insert(id)
         }
         sessions[number]?.acknowledged = max(session.acknowledged, Int(h))
     }
@@ -258,6 +391,9 @@ package final class WorldModel {
         if !sessions[number, default: Session()].arrived.insert(id).inserted {
             fail("\(id) was sent twice in session \(number)")
         }
+        let (n, last) = (Self.number(in: id), sessions[number]?.lastNumber ?? 0)
+        if n <= last { fail("\(id) reached the server after \(last) in session \(number)") }
+        sessions[number]?.lastNumber = n
         arrivals.insert(id)
     }
 
@@ -276,7 +412,7 @@ package final class WorldModel {
     ///
     /// - Parameter id: `s-`, its number in `world_bound`, `-` and more.
     package func peerRead(_ id: String) {
-        let n = id.split(separator: "-").dropFirst().first.flatMap { Int($0) } ?? 0
+        let n = Self.number(in: id)
         if !boundIDs.contains(id) { fail("\(id) was read by the peer and is not committed") }
         if !read.insert(id).inserted { fail("\(id) was read twice by the peer") }
         if n < lastRead { fail("\(id) was read by the peer after \(lastRead)") }

@@ -139,7 +139,7 @@ package final class WorldServer {
         switch action {
         case .header(let link, let to, let id):
             network.send(Serializer.streamHeader(to: to, from: Self.domain, id: id), to: link)
-        case .send(let link, let element): network.send(Serializer().bytes(element), to: link)
+        case .send(let link, let element): network.send(HostileStanzas.bytes(element), to: link)
         case .startTLS: break
         case .restart(let link): parsers[link] = try? StreamParser()
         case .close(let link):
@@ -183,7 +183,8 @@ package final class WorldServer {
         if row.event == .bound, let lastItem {
             // Servers show the last item of a node again when a session begins (XEP-0163 section 4.3.3).
             shown += 1
-            answers.append((now + 1, event(lastItem, id: "again-\(shown)"), Self.peer.bare))
+            let id = "again-\(shown)-\(lastItem["id"] ?? "")"
+            answers.append((now + 1, event(lastItem, id: id), Self.peer.bare))
         }
         guard keepsParsers, row.session > 0, row.connection > 0 else { return }
         let (session, link) = (Int(row.session), Int(row.connection))
@@ -228,7 +229,9 @@ package final class WorldServer {
             let item = Element(
                 "item", namespace: Namespaces.pubsubEvent, attributes: ["id": "p-\(lastMessage)"])
             lastItem = item
-            send(event(item, id: "p-\(lastMessage)"), from: Self.peer.bare)
+            // Every other event holds an item that cannot be read, before the one that can.
+            let bad = lastMessage % 2 == 0 ? [HostileStanzas.item(space: Namespaces.pubsubEvent)] : []
+            send(event(item, id: "p-\(lastMessage)", after: bad), from: Self.peer.bare)
             core.endTurn()
             return perform()
         }
@@ -238,11 +241,12 @@ package final class WorldServer {
         perform()
     }
 
-    private func event(_ item: Element, id: String) -> Element {
+    private func event(_ item: Element, id: String, after others: [Element] = []) -> Element {
         var full = item
         full.append(Element("reading", namespace: WorldApp.namespace))
         let items = Element(
-            "items", namespace: Namespaces.pubsubEvent, attributes: ["node": Self.node], children: [full])
+            "items", namespace: Namespaces.pubsubEvent, attributes: ["node": Self.node],
+            children: others + [full])
         let event = Element("event", namespace: Namespaces.pubsubEvent, children: [items])
         return Element(
             "message", namespace: Namespaces.client, attributes: ["to": "\(Self.account)", "id": id],
@@ -251,7 +255,7 @@ package final class WorldServer {
 
     /// Sends a message of the peer, which the archive keeps.
     package func sendOfPeer(_ message: Element) {
-        send(archive?.add(message, at: wall) ?? message, from: Self.peer)
+        send(archive?.add(message, from: Self.peer, at: wall) ?? message, from: Self.peer)
     }
 
     private func send(_ stanza: Element, from jid: JID) {
@@ -314,65 +318,18 @@ package final class WorldServer {
         if let addition, Bool.random(using: &random), let repetition = addition.repetition(&random) {
             send(repetition, from: Self.peer)
         } else {
-            send(strange(using: &random), from: Self.stranger)
+            let stanzas = HostileStanzas(
+                question: lastQuestion ?? "q-0", lastMessage: lastMessage, hasLists: lists != nil)
+            for stanza in stanzas.some(using: &random) {
+                // What others say is archived as well, and may stand in a page between what the peer says.
+                let isArchived = stanza.name == "message" && stanza["type"] == nil
+                send(
+                    isArchived ? archive?.add(stanza, from: Self.stranger, at: wall) ?? stanza : stanza,
+                    from: Self.stranger)
+            }
         }
         core.endTurn()
         perform()
-    }
-
-    private func strange(using random: inout SeededGenerator) -> Element {
-        let (to, from) = ("\(Self.account)", "\(Self.stranger)")
-        let answer = Element("answer", namespace: WorldApp.namespace, attributes: ["forged": "yes"])
-        func stanza(_ name: String, _ attributes: [String: String], _ children: [Element] = []) -> Element {
-            let all = attributes.merging(["to": to, "from": from]) { own, _ in own }
-            var element = Element("\(name)", namespace: Namespaces.client)
-            for (name, value) in all.sorted(by: { $0.key < $1.key }) { element["\(name)"] = "\(value)" }
-            for child in children { element.append(child) }
-            return element
-        }
-        func push(_ name: String, _ space: String) -> Element {
-            let item = Element(
-                "item", namespace: space, attributes: ["jid": WorldLists.contact(0), "name": "forged"])
-            return stanza(
-                "iq", ["type": "set", "id": "push-0"], [Element(name, namespace: space, children: [item])])
-        }
-        let body = Element("body", namespace: Namespaces.client, text: "3")
-        let id = lastQuestion ?? "q-0"
-        switch Int.random(in: 0..<(lists == nil ? 9 : 15), using: &random) {
-        case 0: return stanza("iq", ["type": "result", "id": id], [answer])
-        case 1: return stanza("iq", ["type": "error", "id": id])
-        case 2: return stanza("iq", ["type": "odd", "id": "s-1"])
-        case 3: return stanza("iq", ["type": "get"])
-        case 4: return stanza("iq", ["type": "set", "id": HostileText.marks(2000)], [answer, answer])
-        case 5: return stanza("message", ["type": "chat", "id": "p-\(lastMessage)"], [body])
-        case 6: return stanza("message", ["id": HostileText.marks(3000)], [answer, body, body])
-        case 7: return stanza("message", ["type": "error", "id": "m-1"])
-        case 8: return stanza("presence", ["type": "unavailable", "id": HostileText.marks(500)], [answer])
-        case 9: return push("query", Namespaces.roster)
-        case 10: return push("block", Namespaces.blocking)
-        case 11: return stanza("message", ["id": "s-2"], [Self.deep(levels: 150), body])
-        case 12: return stanza("message", ["id": "s-3"], [Self.wide(attributes: 300), body])
-        // Servers with another parser relay what libxml2 refuses.
-        case 13: return stanza("message", ["id": "s-4"], [Element("x", namespace: Self.xmlNamespace), body])
-        default:
-            let text = String(repeating: "\u{202E}x", count: 5000)
-            return stanza(
-                "message", ["id": "s-5"], [Element("body", namespace: Namespaces.client, text: text)])
-        }
-    }
-
-    private static let xmlNamespace = "http://www.w3.org/XML/1998/namespace"
-
-    private static func deep(levels: Int) -> Element {
-        (0..<levels).reduce(Element("x", namespace: WorldApp.namespace)) { inner, _ in
-            Element("x", namespace: WorldApp.namespace, children: [inner])
-        }
-    }
-
-    private static func wide(attributes count: Int) -> Element {
-        var element = Element("x", namespace: WorldApp.namespace)
-        for number in 0..<count { element["a\(number)"] = "\(number)" }
-        return element
     }
 
     /// Ends all sessions; what they had not handed over goes to the offline store.

@@ -24,6 +24,11 @@ extension Outbox {
         }
     }
 
+    /// `BuiltInFault.reorderOutbox`: the last stanza of a batch goes first.
+    static func reordered(_ stanzas: [Stanza]) -> [Stanza] {
+        zip(stanzas, stanzas.suffix(1) + stanzas.dropLast()).map { Stanza(seq: $0.seq, xml: $1.xml) }
+    }
+
     /// Gives the row that was appended last another number.
     func renumber(in step: borrowing Step) throws(HandlerError) {
         let row = step.lastInsertedRow

@@ -46,10 +46,11 @@ package struct Outbox {
     func next(session: Int64, after mark: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> [Stanza]
     {
-        try step.all(
+        let stanzas = try step.all(
             "SELECT seq, xml FROM outbox WHERE account = ? AND seq > ? AND session = ? ORDER BY seq LIMIT ?",
             account, mark, session, limit
         ) { (row) throws(HandlerError) in Stanza(seq: row.integer(0), xml: row.blob(1)) }
+        return BuiltInFault.reorderOutbox.isOn ? Self.reordered(stanzas) : stanzas
     }
 
     /// Removes the stanzas that an acknowledgement covers.
