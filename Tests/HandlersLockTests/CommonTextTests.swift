@@ -21,7 +21,7 @@ import XMPPModules
         (
             "settings and marks of the file",
             [
-                "PRAGMA journal_mode = WAL", #"PRAGMA synchronous = \(durability)"#,
+                "PRAGMA journal_mode = WAL", #"PRAGMA synchronous = \(Self.durability(synchronous))"#,
                 "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -2048",
                 #"PRAGMA cache_size = -\(Self.cacheSize)"#, #"PRAGMA journal_size_limit = \(Self.logLimit)"#,
                 "PRAGMA application_id", #"PRAGMA application_id = \(Connection.applicationID)"#,

@@ -7,7 +7,7 @@ import Testing
     @Test("Z1 keys and ciphertexts of a world follow from its seed, whatever surrounds the process")
     func digest() throws {
         func world(_ seed: String, _ environment: [String: String] = [:]) throws -> ProgramEnding {
-            let words = ["world", "--seed", seed, "--lives", "8", "--trace"]
+            let words = ["world", "--seed", seed, "--lives", "16", "--trace"]
             return try ProgramEnding(of: "pushwake-omemo", words, environment: environment)
         }
         func secrets(_ ending: ProgramEnding) -> [Substring] {
@@ -36,14 +36,13 @@ import Testing
 
     @Test("Z8 a ratchet that commits without its message is found")
     func ratchetApart() throws {
-        let words = [
-            "world", "--seed", "3", "--lives", "10", "--incidents", "2-6,10,12", "--fault", "ratchet-apart",
-        ]
+        let words = ["world", "--seed", "1", "--worlds", "20", "--lives", "20", "--fault", "ratchet-apart"]
         let ending = try ProgramEnding(of: "pushwake-omemo", words)
         #expect(ending.status == 1, "\(ending)")
+        // The message is lost, or comes again after later ones.
         #expect(
-            ending.output.contains("was acknowledged to the server")
-                && ending.output.contains("is not stored"))
-        #expect(ending.output.contains("pushwake omemo world --seed 3"), "\(ending)")
+            ending.output.contains("is not stored") || ending.output.contains("was stored after"), "\(ending)"
+        )
+        #expect(ending.output.contains("pushwake omemo world --seed"), "\(ending)")
     }
 }

@@ -27,7 +27,7 @@ extension Connection {
         do throws(HandlerError) {
             if try writeLogAgain() {
                 // A value that is set again is written nonetheless.
-                try executeOnce("PRAGMA application_id = \(Self.applicationID)")
+                try executeOnce("PRAGMA application_id = \(Connection.applicationID)")
             }
             try commit()
         } catch {

@@ -415,9 +415,11 @@ package final class WorldModel {
         let n = Self.number(in: id)
         if !boundIDs.contains(id) { fail("\(id) was read by the peer and is not committed") }
         if !read.insert(id).inserted { fail("\(id) was read twice by the peer") }
+        arrivals.insert(id)
+        // With NORMAL it may have been under way when the power was lost, and be bound no more. Its number is used again.
+        guard stanzas[n] == id else { return }
         if n < lastRead { fail("\(id) was read by the peer after \(lastRead)") }
         lastRead = n
-        arrivals.insert(id)
     }
 
     // MARK: The end
