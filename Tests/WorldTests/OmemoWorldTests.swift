@@ -30,14 +30,15 @@ import Testing
         "Z8 no message is lost, repeated or unreadable, and no key is used twice, in worlds that no run has seen before"
     )
     func freshSeeds() throws {
-        let ending = try ProgramEnding(of: "pushwake-omemo", ["world", "--seconds", "10"])
+        let ending = try ProgramEnding(
+            of: "pushwake-omemo", ["world", "--seconds", "10"], within: .seconds(150))
         #expect(ending.status == 0, "\(ending)")
     }
 
     @Test("Z8 a ratchet that commits without its message is found")
     func ratchetApart() throws {
         let words = ["world", "--seed", "1", "--worlds", "20", "--lives", "20", "--fault", "ratchet-apart"]
-        let ending = try ProgramEnding(of: "pushwake-omemo", words)
+        let ending = try ProgramEnding(of: "pushwake-omemo", words, within: .seconds(150))
         #expect(ending.status == 1, "\(ending)")
         // The message is lost, or comes again after later ones.
         #expect(

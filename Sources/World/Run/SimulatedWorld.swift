@@ -76,7 +76,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     /// Whether power was lost inside of a call: the disk loses it once that call and those around it have returned.
     var isPowerLost = false
     /// Whether a bit of the database has flipped, so that the model is not right any more.
-    var isFlipped = false
+    package var isFlipped = false
     let wantsTrace: Bool
 
     /// The number of events so far.
