@@ -21,7 +21,7 @@ public final class HandlerStore: Sendable {
         /// Commits survive a loss of power. The default.
         case full = "FULL"
         /// Commits survive the death of the process; a loss of power may undo the last ones. So the first opening after each
-        /// boot treats the database as one that was restored from a backup: sessions start anew, OMEMO's among them.
+        /// boot treats the database as one that was restored from a backup: new sessions start, OMEMO's among them.
         case normal = "NORMAL"
     }
 
