@@ -33,7 +33,7 @@ extension Account: InboundReceiver {
         return isTaken || message.isEcho
     }
 
-    func noteDeferred(_ message: InboundMessage, in step: borrowing Step) throws {
+    func recordDeferred(_ message: InboundMessage, in step: borrowing Step) throws {
         try showAll(in: step) { try $0.messageDeferred?(MessageReceived(account: self, message), step) }
     }
 

@@ -1,8 +1,8 @@
 import CSQLite
 
 extension Connection {
-    /// The bytes of the log that are written again at once.
-    private static let pieceOfLog = 64 << 10
+    /// The bytes of a log before its first frame.
+    private static let logHeader = 32
 
     /// Makes the commits durable that dead processes left in the write-ahead log, and voids those that nobody sees.
     ///
@@ -36,6 +36,8 @@ extension Connection {
         }
     }
 
+    /// Writes the frames again that a recovery would read; what follows them is left from an earlier, longer log.
+    ///
     /// - Returns: Whether there is a log.
     private func writeLogAgain() throws(HandlerError) -> Bool {
         var log: UnsafeMutablePointer<sqlite3_file>?
@@ -43,14 +45,21 @@ extension Connection {
         guard let log, let methods = log.pointee.pMethods?.pointee else { return false }
         var size: Int64 = 0
         try check(methods.xFileSize(log, &size))
-        let buffer = UnsafeMutableRawPointer.allocate(byteCount: Self.pieceOfLog, alignment: 1)
+        guard size >= Self.logHeader else { return size > 0 }
+        let frame = 24 + Int(try firstOnce("PRAGMA page_size") { $0.integer(0) } ?? 4096)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: max(frame, Self.logHeader), alignment: 1)
         defer { buffer.deallocate() }
-        for offset in stride(from: 0, to: size, by: Self.pieceOfLog) {
-            let count = Int32(min(Int64(Self.pieceOfLog), size - offset))
-            try check(methods.xRead(log, buffer, count, offset))
-            try check(methods.xWrite(log, buffer, count, offset))
+        // Every frame carries the salt of the header (sqlite.org/fileformat2.html, section 4.1).
+        try check(methods.xRead(log, buffer.baseAddress, Int32(Self.logHeader), 0))
+        let salt = Array(buffer[16..<24])
+        try check(methods.xWrite(log, buffer.baseAddress, Int32(Self.logHeader), 0))
+        for offset in stride(from: Int64(Self.logHeader), through: size - Int64(frame), by: frame) {
+            try check(methods.xRead(log, buffer.baseAddress, Int32(frame), offset))
+            guard buffer[8..<16].elementsEqual(salt) else { break }
+            try check(methods.xWrite(log, buffer.baseAddress, Int32(frame), offset))
         }
-        return size > 0
+        return true
     }
 
     private func check(_ code: Int32) throws(HandlerError) {

@@ -211,11 +211,12 @@ struct OmemoArrival {
         {
             defer { preferred.wipe() }
             try service.sessions.store(
-                preferred, identity: identity, startedAt: startedAt, with: peer, in: step)
+                preferred, identity: identity, startedAt: startedAt, isOld: nil, with: peer, in: step)
         } else {
             try service.sessions.store(
                 memory.session ?? [], identity: identity,
                 startedAt: open.record.isUnanswered ? startedAt : nil,
+                isOld: open.record.isForReadingOnly ? true : nil,
                 with: peer, in: step)
             memory.putBack(open)
         }

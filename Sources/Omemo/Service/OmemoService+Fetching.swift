@@ -119,7 +119,7 @@ extension OmemoService {
                 .info, .omemo,
                 "\(isRepair ? "repairs the" : "begins a") session with \(peer.jid)/\(peer.device)",
                 after: step)
-            try start(bundle, old?.removeRecord(), with: peer, own: own, in: step)
+            try start(bundle, old?.removeRecord(), isOld: old?.isOld ?? false, with: peer, own: own, in: step)
         }
         for kind in [OmemoDutyTable.Kind.repair, .answer] where try duties.isOpen(kind, to: peer, in: step) {
             try sendEmpty(to: peer, own: own, in: step)
@@ -128,7 +128,8 @@ extension OmemoService {
     }
 
     private func start(
-        _ bundle: OmemoBundle, _ old: consuming [UInt8]?, with peer: OmemoAddress, own: OwnIdentity,
+        _ bundle: OmemoBundle, _ old: consuming [UInt8]?, isOld: Bool, with peer: OmemoAddress,
+        own: OwnIdentity,
         in step: borrowing Step
     ) throws {
         var generator = Randomness()
@@ -138,12 +139,12 @@ extension OmemoService {
         else { throw OmemoError(.malformed, "the bundle holds no usable key") }
         let memory = SignalMemory(own: own, session: old)
         try SignalSession(peer.version, memory).start(with: bundle, preKey: preKey)
+        if isOld { try memory.retireOlder() }
         try memory.trim()
         try identities.record(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(
-            memory.session ?? [], identity: identity, startedAt: step.now, isStarted: true,
-            with: peer,
-            in: step)
+            memory.session ?? [], identity: identity, startedAt: step.now, isOld: false,
+            with: peer, in: step)
         try sessions.trim(peer.jid, in: step)
         OmemoFailpoint.started.hit()
     }

@@ -60,6 +60,23 @@ struct SessionRecord: ~Copyable {
     /// Whether anything can be encrypted with it.
     var canSend: Bool { session_state_has_sender_chain(state) == 1 }
 
+    /// Whether the session is from before a backup: its next keys were used by what the backup knows nothing of.
+    ///
+    /// A message makes the session current in which it is read, and so may make this one current again.
+    var isForReadingOnly: Bool { session_state_get_needs_refresh(state) == 1 }
+
+    /// Marks all sessions but the current one as good for reading only.
+    ///
+    /// The library stores this mark of a session and does nothing with it.
+    ///
+    /// - Returns: The new record; wipe it.
+    func retiringOlder() throws(SignalFailure) -> [UInt8] {
+        for node in olderSessions {
+            session_state_set_needs_refresh(session_record_get_previous_states_element(node), 1)
+        }
+        return try serialized()
+    }
+
     /// Makes an older session with the same identity, which this side began and which has had no answer yet, the
     /// one for sending.
     ///
@@ -74,6 +91,7 @@ struct SessionRecord: ~Copyable {
         while let current = node {
             let older = session_record_get_previous_states_element(current)
             if session_state_has_unacknowledged_pre_key_message(older) == 1,
+                session_state_get_needs_refresh(older) != 1,
                 IdentityKey(signal: session_state_get_remote_identity_key(older)) == identity
             {
                 return try promoted(older, at: current)

@@ -84,6 +84,15 @@ final class SignalMemory {
         putBack(open)
     }
 
+    /// Marks the sessions from before the current one as good for reading only.
+    func retireOlder() throws(SignalFailure) {
+        let open = try removeOpen()
+        let bytes = try open.record.retiringOlder()
+        session?.wipe()
+        session = bytes
+        putBack(open)
+    }
+
     // MARK: What C calls
 
     private static var sessionStore: signal_protocol_session_store {

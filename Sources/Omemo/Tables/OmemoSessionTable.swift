@@ -45,9 +45,9 @@ struct OmemoSessionTable {
         }
     }
 
-    /// - Parameter isStarted: Whether the own side has just started it; otherwise it is as good for sending as it was.
+    /// - Parameter isOld: Whether it is good for reading only; nil when it is as good for sending as it was.
     func store(
-        _ record: [UInt8], identity: IdentityKey, startedAt: Timestamp?, isStarted: Bool = false,
+        _ record: [UInt8], identity: IdentityKey, startedAt: Timestamp?, isOld: Bool?,
         with peer: OmemoAddress, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
@@ -56,9 +56,9 @@ struct OmemoSessionTable {
             VALUES (?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT(account, jid, device, namespace) DO UPDATE SET
                 record = excluded.record, identity = excluded.identity, started_at = excluded.started_at,
-                is_old = CASE WHEN ? <> 0 THEN 0 ELSE omemo_session.is_old END
+                is_old = coalesce(?, omemo_session.is_old)
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, record,
-            identity.bytes, startedAt, step.now, isStarted)
+            identity.bytes, startedAt, step.now, isOld)
     }
 
     /// Nothing is sent any more in the sessions that there are; they stay readable until others take their place.

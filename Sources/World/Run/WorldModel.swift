@@ -60,37 +60,7 @@ package final class WorldModel {
         if violation == nil { violation = sentence() }
     }
 
-    /// What is wrong, without the numbers and names of a run.
-    package var kind: String? {
-        violation?.split(separator: " ").filter { !$0.contains(where: \.isNumber) }.joined(separator: " ")
-    }
-
     // MARK: The database
-
-    /// The rows of the application since the last look.
-    struct Look {
-        var bound: [(n: Int, kind: String, stanza: String?, process: String)] = []
-        var ended: [(row: Int, n: Int, outcome: String, process: String)] = []
-        var received: [(row: Int, stanza: String, process: String)] = []
-        /// The handlers in the table that end once and whose end is noted.
-        var waiting = 0
-        /// The requests and stanzas of sessions before the last one.
-        var ofLostSessions = 0
-        /// How often the stream was taken over.
-        var epoch = 0
-        /// How often the store found that it is older than what was sent.
-        var copies = 0
-    }
-
-    /// The newest row of each table.
-    struct Marks: Equatable {
-        var bound = 0, ended = 0, received = 0
-
-        func isWithin(_ first: Marks, _ last: Marks) -> Bool {
-            first.bound...last.bound ~= bound && first.ended...last.ended ~= ended
-                && first.received...last.received ~= received
-        }
-    }
 
     private(set) var marks = Marks()
     /// The marks after each look.
@@ -162,14 +132,6 @@ package final class WorldModel {
         }
     }
 
-    /// The rows of the application, whenever they were written.
-    struct Stored {
-        struct Bound: Equatable { var kind = "", stanza = "", process = "" }
-        var bound: [Int: Bound] = [:]
-        var ended: [Int] = []
-        var received: [String] = []
-    }
-
     /// Compares the rows of the application with what was seen of them, and with what others were told.
     func check(_ stored: Stored) {
         for (n, process) in confirmed.sorted(by: { $0.key < $1.key })
@@ -194,9 +156,6 @@ package final class WorldModel {
             )
         }
     }
-
-    /// The id of a message of the peer in a row, without what is wrong with it.
-    static func id(_ row: String) -> String { String(row.prefix { $0 != " " }) }
 
     func see(_ look: Look) {
         defer { if marks != history.last { history.append(marks) } }
@@ -261,11 +220,6 @@ package final class WorldModel {
         }
     }
 
-    /// Whether only the owner of the stream ends such a handler.
-    private static func endsOnStream(_ kind: String) -> Bool {
-        ["question", "message", "change", "publication"].contains(kind)
-    }
-
     private func checkOwner(_ process: String, _ what: String) {
         if let owner, owner != process {
             fail("\(process) stored \(what) on the stream that \(owner) has taken over")
@@ -311,7 +265,8 @@ package final class WorldModel {
     ///   - sent: When it had sent what arrived last.
     func see(_ row: ServerLogRow, of process: String, sent: Int64, now: Int64) {
         switch row.event {
-        case .bound, .resumed: stream = (process, now)
+        // What was sent before the last takeover arrives late, and opens no stream that lasts.
+        case .bound, .resumed: if sent >= stream.since { stream = (process, now) }
         case .received where row.session > 0 && (row.isCounted || row.name == "a"):
             // What was under way then may still arrive.
             if process != stream.process && sent > stream.since {
@@ -342,19 +297,6 @@ package final class WorldModel {
             }
         default: break
         }
-    }
-
-    /// The id of a message of the peer, or of an answer of it; nil for one that holds nothing for the application.
-    private static func numbered(_ id: ForeignText) -> String? {
-        var id = "\(id)"
-        // An item of a message, shown again.
-        if id.hasPrefix("again-"), let start = id.firstIndex(of: "p") { id = String(id[start...]) }
-        return id.hasPrefix("p-") || id.hasPrefix("q-") ? id : nil
-    }
-
-    /// The number in an id.
-    private static func number(in id: String) -> Int {
-        id.split(separator: "-").dropFirst().first.flatMap { Int($0) } ?? 0
     }
 
     /// The client says that it has handled so many.

@@ -12,7 +12,7 @@ protocol InboundReceiver: Sendable {
     func unwrapped(_ message: Message, in step: borrowing Step) throws -> UnwrappedMessage
     /// - Returns: Whether no listener gets the message.
     func receive(_ message: InboundMessage, in step: borrowing Step) throws -> Bool
-    func noteDeferred(_ message: InboundMessage, in step: borrowing Step) throws
+    func recordDeferred(_ message: InboundMessage, in step: borrowing Step) throws
     func receive(_ presence: Presence, in step: borrowing Step) throws
     func receiveUnreadable(_ root: Element, in step: borrowing Step) throws
     /// - Returns: The answer of the module whose request it is.

@@ -198,7 +198,7 @@ package struct InboundStep {
         }
         guard let number = try postponed(arrival, in: step) else { return }
         try seen.postpone(received, own: tables.jid, number: number, in: step)
-        try receiver.noteDeferred(received, in: step)
+        try receiver.recordDeferred(received, in: step)
     }
 
     private var seen: SeenTable { tables.seen(of: receiver) }

@@ -64,6 +64,35 @@ import XMPPCore
         await world.close()
     }
 
+    @Test("O5 a message that comes again in a session from before the backup makes it none for sending")
+    func sessionFromBefore() async throws {
+        let (world, a, b) = try World.pairInSession()
+        try backUp(a)
+        b.sent = []
+        try b.send("again", to: juliet)
+        try world.settle()
+        let again = try #require(b.sent.last)
+        // The answer begins a chain, of which the backup knows nothing.
+        try a.send("lost", to: romeo)
+        try world.settle()
+
+        try putBack(a)
+        try a.send("begins anew", to: romeo)
+        try world.settle()
+        try a.step { _ = try $0.execute("DELETE FROM seen_mark") }
+        try world.receive(again, a)
+        try a.send("goes on", to: romeo)
+        try world.settle()
+        #expect(try b.heard() == ["lost blind", "begins anew blind", "goes on blind"])
+        #expect(try a.heard() == ["again blind", "again blind"])
+        // Once both are past it, no more sessions begin.
+        try b.send("answer", to: juliet)
+        try world.settle()
+        let records = try a.texts("SELECT count(*) FROM omemo_session WHERE is_old <> 0")
+        #expect(records == ["0"])
+        await world.close()
+    }
+
     @Test("O2 keys that were published after the backup are replaced on the server by those that are there")
     func keys() async throws {
         let (world, a, b) = try World.pair()

@@ -195,7 +195,7 @@ final class RecordingReceiver: InboundReceiver {
         return takesMessages
     }
 
-    func noteDeferred(_ message: InboundMessage, in step: borrowing Step) { record("deferred") }
+    func recordDeferred(_ message: InboundMessage, in step: borrowing Step) { record("deferred") }
     func receive(_ presence: Presence, in step: borrowing Step) { record("modules presence") }
     func receiveUnreadable(_ root: Element, in step: borrowing Step) { record("unreadable") }
     func answer(_ request: IQ, in step: borrowing Step) -> ModuleAnswer? { nil }
