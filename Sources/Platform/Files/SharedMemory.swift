@@ -26,7 +26,9 @@ package final class SharedMemory {
     /// The memory at one of its addresses.
     package final class Mapping {
         package let start: UnsafeMutableRawPointer
-        private let memory: SharedMemory
+        /// In bytes.
+        package var size: Int { memory.size }
+        private var memory: SharedMemory
 
         fileprivate init(_ memory: SharedMemory) throws(Errno) {
             self.memory = memory
@@ -42,6 +44,15 @@ package final class SharedMemory {
             let flags = MAP_PRIVATE | MAP_FIXED
             let copy = mmap(start, memory.size, PROT_READ | PROT_WRITE, flags, memory.descriptor, 0)
             guard copy == start else { throw Errno.current }
+        }
+
+        /// From here on this address shows other memory, of the same size.
+        package func show(_ other: SharedMemory) throws(Errno) {
+            if other === memory { return }
+            let flags = MAP_SHARED | MAP_FIXED
+            let shown = mmap(start, memory.size, PROT_READ | PROT_WRITE, flags, other.descriptor, 0)
+            guard shown == start else { throw Errno.current }
+            memory = other
         }
     }
 }

@@ -11,7 +11,7 @@ final class DiskHandle {
     private(set) var level = SQLITE_LOCK_NONE
     /// The memory beside the database, while it is mapped.
     private(set) var memory: WALIndexMemory?
-    private var mappings: [Platform.SharedMemory.Mapping] = []
+    private var mappings: [SharedMemory.Mapping] = []
     /// The locks of that memory, a bit for each.
     private(set) var (shared, exclusive): (UInt32, UInt32) = (0, 0)
 
@@ -67,11 +67,11 @@ final class DiskHandle {
     /// - Returns: Nil where the region does not exist and `extends` is false.
     func map(region: Int, size: Int, extends: Bool) throws(Errno) -> UnsafeMutableRawPointer? {
         let memory = self.memory ?? disk.memories[path] ?? WALIndexMemory()
-        disk.memories[path] = memory
+        if !process.isObserver { disk.memories[path] = memory }
         self.memory = memory
         while memory.regions.count <= region {
             if !extends { return nil }
-            memory.regions.append(try Platform.SharedMemory(size: size))
+            memory.regions.append(try SharedMemory(size: size))
         }
         while mappings.count <= region { mappings.append(try memory.regions[mappings.count].map()) }
         return mappings[region].start
@@ -92,6 +92,18 @@ final class DiskHandle {
         shared &= ~mask
     }
 
+    /// Shows an observer the memory that a process would see that opened the database now: the one of the others, or a new one.
+    func renewMemory() throws(Errno) {
+        if memory == nil { return }
+        let memory = disk.memories[path] ?? WALIndexMemory()
+        self.memory = memory
+        for (number, mapping) in mappings.enumerated() {
+            if disk.memories[path] == nil { memory.regions.append(try SharedMemory(size: mapping.size)) }
+            // A log that is shorter now does not reach the other regions.
+            if number < memory.regions.count { try mapping.show(memory.regions[number]) }
+        }
+    }
+
     /// Gives the memory up. The last one who does so leaves nothing of it.
     func unmap() {
         guard let memory else { return }
@@ -110,5 +122,5 @@ final class DiskHandle {
 
 /// The index of a write-ahead log, which all processes share that have the database open.
 final class WALIndexMemory {
-    var regions: [Platform.SharedMemory] = []
+    var regions: [SharedMemory] = []
 }

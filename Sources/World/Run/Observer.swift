@@ -1,17 +1,16 @@
 import CSQLite
 import CWorld
+import Platform
 
 /// Reads the database of a world as a process of its own, with SQLite alone.
 ///
-/// No other process sees its locks, and it does not keep the index of the log: the last process that closes the database still
+/// No other process sees its locks or the index of the log that it makes: the last process that closes the database still
 /// checkpoints, and the next one after a kill still recovers.
 final class Observer {
     private let disk: SimulatedDisk
     private let files: SQLiteFileSystem
     private var process: SimulatedDisk.Process
     private var database: OpaquePointer?
-    /// The index of the log that the connection uses.
-    private var memory: WALIndexMemory?
     private var statements: [String: OpaquePointer] = [:]
     private var version: Int64 = -1
     /// The activity of the disk up to the last look.
@@ -20,7 +19,6 @@ final class Observer {
     private var numbers: [String: Int] = [:]
     private var lastLists: String?
     private var numbersAt = -1
-    private var keepsOpen = false
     /// The handlers that end what is in `world_bound`, by their ids.
     var endingHandlers = WorldApp.endingHandlers
     /// SQL that counts what is in `world_bound` and waits outside the table of handlers.
@@ -44,7 +42,7 @@ final class Observer {
             database = nil
             version = -1
         }
-        (process, memory) = (disk.startObserver(), nil)
+        process = disk.startObserver()
     }
 
     /// Whether a process has the database open.
@@ -56,19 +54,14 @@ final class Observer {
     ///
     /// - Returns: Nil while the database cannot be opened.
     private func reading<R>(_ body: () -> R?) -> R? {
-        if database != nil, memory !== disk.memories[SimulatedWorld.path] { close() }
-        let result = outside { open() ? body() : nil }
-        memory = disk.memories[SimulatedWorld.path]
-        if !isUsed && !keepsOpen { close() }
-        return result
-    }
-
-    /// Reads several things of a database that no process has open.
-    func reading(_ body: () -> Void) {
-        keepsOpen = true
-        body()
-        keepsOpen = false
-        if !isUsed { close() }
+        // Power was lost.
+        if process.isDead { close() }
+        do throws(Errno) {
+            for handle in disk.handles where handle.process === process { try handle.renewMemory() }
+        } catch {
+            close()
+        }
+        return outside { open() ? body() : nil }
     }
 
     /// Runs as the observer, to whom nothing happens.
@@ -211,6 +204,8 @@ final class Observer {
     func integrity() -> [String]? {
         reading {
             var sentences: [String] = []
+            // What is on the disk, not what is remembered of it.
+            sqlite3_db_release_memory(database)
             return rows("PRAGMA integrity_check", 0) { sentences.append(text($0, 0)) } ? sentences : nil
         }
     }

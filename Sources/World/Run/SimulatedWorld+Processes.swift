@@ -261,17 +261,14 @@ extension SimulatedWorld {
         for process in processes { kill(process) }
         // The newest state that any process could have seen.
         look()
-        observer.close()
         disk.losePower()
         machine.losePower()
         places.losePower(using: &random)
         startsAt = clock.now + 1_000_000
-        observer.reading {
-            model.losePower(found: observer.marks(), isFull: synchronous == .full)
-            look()
-            checkStored()
-            checkIntegrity(isReadable: true)
-            checkBounds(isAtRest: false)
-        }
+        model.losePower(found: observer.marks(), isFull: synchronous == .full)
+        look()
+        checkStored()
+        checkIntegrity(isReadable: true)
+        checkBounds(isAtRest: false)
     }
 }

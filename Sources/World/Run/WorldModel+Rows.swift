@@ -60,4 +60,18 @@ extension WorldModel {
     package var kind: String? {
         violation?.split(separator: " ").filter { !$0.contains(where: \.isNumber) }.joined(separator: " ")
     }
+
+    /// A session as the server sees it.
+    struct Session {
+        /// The ids of the counted stanzas of the peer in the order in which they were handed over; nil for others.
+        var delivered: [String?] = []
+        var acknowledged = 0
+        /// The ids of counted stanzas of the client.
+        var arrived: Set<String> = []
+        var lastNumber = 0
+        /// The stored message that was delivered last: its place among the delivered ones, and its number.
+        var lastStored = (place: -1, number: 0)
+        /// The same of the messages that hold an item.
+        var lastItem = (place: -1, number: 0)
+    }
 }

@@ -33,24 +33,14 @@ package final class WorldModel {
     private var runs: [Int: (run: Int, process: String)] = [:]
     private static let callLimit = 30
 
-    /// A session as the server sees it.
-    private struct Session {
-        /// The ids of the counted stanzas of the peer in the order in which they were handed over; nil for others.
-        var delivered: [String?] = []
-        var acknowledged = 0
-        /// The ids of counted stanzas of the client.
-        var arrived: Set<String> = []
-        var lastNumber = 0
-        /// The stored message that was delivered last: its place among the delivered ones, and its number.
-        var lastStored = (place: -1, number: 0)
-    }
-
     private var sessions: [Int32: Session] = [:]
     private var resuming: [Int32: UInt32] = [:]
     /// What arrived at the server, over all sessions.
     private(set) var arrivals: Set<String> = []
     /// Where the messages of the peer were delivered, oldest first.
     private var places: [String: [(session: Int32, place: Int)]] = [:]
+    /// The messages that hold an item of a node, and are in no archive.
+    private var items: Set<String> = []
     /// Whether messages come out of an archive, too, in the order in which the peer sent them.
     var hasArchive = false
     /// The process of the stream that was opened last, and when that was.
@@ -103,7 +93,10 @@ package final class WorldModel {
         calls = calls.filter { $0.key <= found.bound }
         runs = runs.filter { $0.key <= found.bound }
         (marks, epoch, owner) = (found, 0, nil)
-        for number in sessions.keys { sessions[number]?.lastStored = (-1, 0) }
+        for number in sessions.keys {
+            sessions[number]?.lastStored = (-1, 0)
+            sessions[number]?.lastItem = (-1, 0)
+        }
         guard !isFull else { return }
         lost.formUnion(forgotten)
         // What was acknowledged is counted again, from an older state.
@@ -208,13 +201,19 @@ package final class WorldModel {
     /// Messages are stored in the order in which a session delivered them.
     ///
     /// A page of an archive may bring them earlier, in the order in which the peer sent them: where the two orders differ, both are
-    /// right. They do when the server hands over again what an older session has left.
+    /// right. They do when the server hands over again what an older session has left. An item comes in no page, so a message that was
+    /// sent after it may be stored before.
     private func checkOrder(_ id: String) {
         guard let places = places[id], let number = places.last?.session, let session = sessions[number]
         else { return }
-        let (n, last) = (Self.number(in: id), session.lastStored)
+        let isItem = items.contains(id)
+        let (n, last) = (Self.number(in: id), isItem && hasArchive ? session.lastItem : session.lastStored)
         let place = places.first { $0.session == number && $0.place > last.place }?.place
-        if let place { return sessions[number]!.lastStored = (place, n) }
+        if let place {
+            if isItem { sessions[number]!.lastItem = (place, n) }
+            if place > session.lastStored.place { sessions[number]!.lastStored = (place, n) }
+            return
+        }
         if !hasArchive || n < last.number {
             fail("\(id) was stored after p-\(last.number), which session \(number) delivered later")
         }
@@ -282,6 +281,7 @@ package final class WorldModel {
             sessions[row.session, default: Session()].delivered.append(id)
             if let id, id.hasPrefix("p-"), let place = sessions[row.session]?.delivered.count {
                 places[id, default: []].append((row.session, place - 1))
+                if row.peer == WorldServer.peerTexts[1] { items.insert(id) }
             }
         case .received where row.name == "a" && row.hasH: acknowledge(row.h, row.session)
         case .received where row.name == "resume" && row.hasH: resuming[row.connection] = row.h
