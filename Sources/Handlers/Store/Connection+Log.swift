@@ -1,9 +1,6 @@
 import CSQLite
 
 extension Connection {
-    /// The bytes of a log before its first frame.
-    private static let logHeader = 32
-
     /// Makes the commits durable that dead processes left in the write-ahead log, and voids those that nobody sees.
     ///
     /// A process that dies before its sync, or after one that failed, leaves a whole commit in the log. Two things go wrong with it:
@@ -36,35 +33,19 @@ extension Connection {
         }
     }
 
-    /// Writes the frames again that a recovery would read; what follows them is left from an earlier, longer log.
+    /// Writes the frames again that may not be on the disk.
     ///
     /// - Returns: Whether there is a log.
     private func writeLogAgain() throws(HandlerError) -> Bool {
-        var log: UnsafeMutablePointer<sqlite3_file>?
-        sqlite3_file_control(database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log)
-        guard let log, let methods = log.pointee.pMethods?.pointee else { return false }
-        var size: Int64 = 0
-        try check(methods.xFileSize(log, &size))
-        guard size >= Self.logHeader else { return size > 0 }
-        let frame = 24 + Int(try firstOnce("PRAGMA page_size") { $0.integer(0) } ?? 4096)
-        let buffer = UnsafeMutableRawBufferPointer.allocate(
-            byteCount: max(frame, Self.logHeader), alignment: 1)
-        defer { buffer.deallocate() }
-        // Every frame carries the salt of the header (sqlite.org/fileformat2.html, section 4.1).
-        try check(methods.xRead(log, buffer.baseAddress, Int32(Self.logHeader), 0))
-        let salt = Array(buffer[16..<24])
-        try check(methods.xWrite(log, buffer.baseAddress, Int32(Self.logHeader), 0))
-        for offset in stride(from: Int64(Self.logHeader), through: size - Int64(frame), by: frame) {
-            try check(methods.xRead(log, buffer.baseAddress, Int32(frame), offset))
-            guard buffer[8..<16].elementsEqual(salt) else { break }
-            try check(methods.xWrite(log, buffer.baseAddress, Int32(frame), offset))
-        }
-        return true
-    }
-
-    private func check(_ code: Int32) throws(HandlerError) {
-        guard code == SQLITE_OK else {
+        let log = try WriteAheadLog(of: database, pageSize: firstOnce("PRAGMA page_size") { $0.integer(0) })
+        return try log.writeAgain { (code) throws(HandlerError) in
+            guard code != SQLITE_OK else { return }
             throw sqliteError(nil, code: code, doing: "writing the log again", path: path)
         }
     }
+
+    /// Moves the log into the database as far as nobody reads it. What fails here a later checkpoint does.
+    ///
+    /// After the tables were made, so that no process that comes after a kill has to read them in the log.
+    func checkpoint() { sqlite3_wal_checkpoint_v2(database, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil) }
 }

@@ -249,6 +249,8 @@ public final class HandlerStore: Sendable {
         try checkModules(schemas)
         // Looks before it locks: the usual start finds everything in place and must not wait for a writer.
         if try isCurrent(connection, schemas) { return }
+        // Before anything else is added to what a dead process has left.
+        try connection.settleLog()
         var migrated: [String] = []
         try connection.begin()
         do throws(HandlerError) {
@@ -270,6 +272,7 @@ public final class HandlerStore: Sendable {
             connection.rollBack()
             throw error
         }
+        connection.checkpoint()
         for tables in migrated { log?.write(.info, .store) { "migrated the tables of \(tables)" } }
     }
 
