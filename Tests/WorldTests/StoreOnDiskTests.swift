@@ -258,6 +258,41 @@ import Testing
         }
     }
 
+    @Test(
+        "Z2 what is confirmed after a commit whose sync failed survives, however many processes died in mending the log",
+        arguments: 1...3)
+    func deathsInMending(count: Int) throws {
+        for seed in 0..<8 as Range<UInt64> {
+            let machine = Machine(seed: seed)
+            _ = machine.start()
+            do {
+                let store = try machine.open()
+                try Self.add(0, to: store)
+                try Self.dieInCommit(1, store, on: machine, after: .ioError)
+            }
+            for _ in 0..<count {
+                for slot in machine.processes.alive { machine.processes.kill(slot: slot) }
+                let process = machine.start()
+                machine.disk.onCall = { call in
+                    guard call.kind == .sync else { return nil }
+                    machine.disk.kill(process)
+                    return .ioError
+                }
+                #expect(throws: HandlerError.self) { _ = try machine.open() }
+                machine.disk.onCall = nil
+            }
+            try machine.reopened { store in
+                try Self.add(2, to: store)
+                machine.disk.losePower()
+            }
+            machine.processes.losePower()
+            try machine.reopened { store in
+                let notes = try Self.notes(store)
+                #expect(notes.contains(2) && notes.contains(0), "seed \(seed): \(notes)")
+            }
+        }
+    }
+
     @Test("Z2 a commit that no process saw when its own died does not appear once that process is recovered")
     func commitOfTheDead() throws {
         let machine = Machine(seed: 6)
