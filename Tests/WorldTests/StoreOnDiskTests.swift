@@ -273,9 +273,11 @@ import Testing
             for _ in 0..<count {
                 for slot in machine.processes.alive { machine.processes.kill(slot: slot) }
                 let process = machine.start()
+                var hasFailed = false
                 machine.disk.onCall = { call in
+                    if hasFailed { machine.disk.kill(process) }
                     guard call.kind == .sync else { return nil }
-                    machine.disk.kill(process)
+                    hasFailed = true
                     return .ioError
                 }
                 #expect(throws: HandlerError.self) { _ = try machine.open() }
