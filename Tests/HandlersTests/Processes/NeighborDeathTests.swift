@@ -80,7 +80,7 @@ import Testing
             let watch = try finds.watch(slot)
             let start = ContinuousClock.now
             child.kill()
-            #expect(finds.bell.wait())
+            try #require(finds.bell.wait())
             #expect(ContinuousClock.now - start < .seconds(5))
             #expect(finds.all == [Found(slot: child.slot, runningCall: nil)])
             watch.cancel()
@@ -98,7 +98,7 @@ import Testing
             let watch = try finds.watch(slot)
             let start = ContinuousClock.now
             try child.process.write("exec\n")
-            #expect(finds.bell.wait())
+            try #require(finds.bell.wait())
             #expect(ContinuousClock.now - start < .seconds(5))
             #expect(child.process.isRunning)
             child.kill()
