@@ -61,7 +61,7 @@ package final class ProcessSlot: Sendable {
     deinit { if isOccupied.exchange(false, ordering: .relaxed) { unlock() } }
 
     package var narrowedFiles: [String] {
-        (file.wasNarrowed ? [file.path] : []) + (signal?.wasNarrowed == true ? [signal!.path] : [])
+        (file.wasNarrowed ? [file.path] : []) + (signal.map { $0.wasNarrowed ? [$0.path] : [] } ?? [])
     }
     package var fileNumber: Int64? { FileNumber.of(database) }
 
@@ -79,7 +79,7 @@ package final class ProcessSlot: Sendable {
             $0.isDirty.store(1, ordering: .releasing)
             $0.processID.store(Int64(ThisProcess.id), ordering: .relaxed)
             $0.inode.store(inode, ordering: .relaxed)
-            // Last: whoever reads it may wait for it.
+            // Last: a store that reads it takes this one for alive.
             $0.aliveByte.store(aliveByte, ordering: .releasing)
         }
         // Others watch this slot from now on.
