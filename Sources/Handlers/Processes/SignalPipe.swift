@@ -30,6 +30,8 @@ final class SignalPipe: Sendable {
     }
 
     /// Wakes every store that watches, also this one; never blocks.
+    ///
+    /// A write to a full pipe fails. Linux 6 reports an edge for it all the same, but nothing promises that.
     func raise() {
         var attempts = Self.attempts
         while !write(), attempts > 0 {
