@@ -122,9 +122,9 @@ struct EventSequence<Event: DurableEvent>: AsyncSequence {
             try store.watchChanges()
             while true {
                 try Task.checkCancellation()
-                let seen = store.news.count
+                let seen = store.listeners.news.count
                 if let next = try claim() { return next }
-                try await store.news.wait(beyond: seen)
+                try await store.listeners.news.wait(beyond: seen)
             }
         }
 

@@ -16,6 +16,10 @@ func slot(_ arguments: [String]) throws {
         case "mark": slot.record(RunningCall(handler: Int64(words[1])!, digest: UInt64(words[2])!))
         case "clear": slot.clearRunningCall()
         case "leave": slot.leave()
+        case "exec":
+            var arguments = [strdup("sleep"), strdup("60"), nil]
+            execv("/bin/sleep", &arguments)
+            fail("not another program: error \(errno)")
         case "ring": for _ in 0..<Int(words[1])! { slot.notifyOthers() }
         case "commit": try commit(Int(words[1])!, arguments[0], slot)
         case "recover":
@@ -29,7 +33,7 @@ func slot(_ arguments: [String]) throws {
     }
 }
 
-/// Commits rows one by one and tells the others of each.
+/// Commits rows one by one and notifies the others of each.
 private func commit(_ count: Int, _ path: String, _ slot: ProcessSlot) throws {
     let counted = Schema(module: "counted", migrations: ["CREATE TABLE counted(x INTEGER)"])
     let store = try HandlerStore(path: path, registry: HandlerRegistry(), schemas: [counted])

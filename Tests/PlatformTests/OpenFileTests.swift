@@ -85,8 +85,14 @@ import Testing
         #expect(try FileStatus(link, followsLinks: false).kind == .other)
         #expect(FileSystem.resolved(link) == FileSystem.resolved(path))
         let pipe = folder.path + "/pipe"
-        try #require(mkfifo(pipe, 0o600) == 0)
-        #expect(try OpenFile(reading: pipe).status().kind == .other)
+        #expect(throws: Errno.noSuchFile) { try OpenFile(pipe: pipe) }
+        try FileSystem.createPipe(pipe)
+        #expect(throws: Errno.alreadyExists) { try FileSystem.createPipe(pipe) }
+        #expect(try OpenFile(reading: pipe).status().kind == .pipe)
+        #expect(try OpenFile(pipe: pipe).status().permissions == 0o600)
+        let pipeLink = folder.path + "/pipe-link"
+        try #require(symlink(pipe, pipeLink) == 0)
+        #expect(throws: Errno.tooManyLinks) { try OpenFile(pipe: pipeLink) }
     }
 
     @Test("H14 no program that is started inherits a file")

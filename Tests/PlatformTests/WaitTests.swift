@@ -30,24 +30,52 @@ import Testing
         #expect(!entries[1].isReady)
     }
 
-    @Test("H14 a counter in a mapped file wakes the thread that waits for it, each time")
-    func sharedCounter() throws {
-        let folder = try TemporaryFolder()
-        let file = try OpenFile(updating: folder.path + "/words")
-        try [UInt8](repeating: 0, count: 64).withUnsafeBytes { try file.write($0, at: 0) }
-        let (one, other) = (try MappedFile(file, size: 64), try MappedFile(file, size: 64))
-        #expect(one.start != other.start)
-        let done = try WakeEnd()
-        // Each waits for the other's turn, so that none goes on unless it is woken.
-        let first = try SystemThread("first") { takeTurns(raising: one.start, waitingFor: one.start + 8) }
-        let second = try SystemThread("second") {
-            takeTurns(waitingFor: other.start, raising: other.start + 8)
-            done.pipe.raise()
+    @Test("H14 an edge is found once, also where the descriptor stays readable, and again with the next one")
+    func edges() throws {
+        let one = try WakePipe()
+        let other = try WakePipe()
+        let edges = try EdgeWatch()
+        one.raise()
+        try edges.add(one.readEnd)
+        try edges.add(other.readEnd)
+        #expect(PollEntry.waitReadable(edges.descriptor, milliseconds: 0))
+        #expect(edges.take() == [one.readEnd])
+        #expect(!PollEntry.waitReadable(edges.descriptor, milliseconds: 0))
+        #expect(edges.take() == [])
+        for _ in 0..<3 {
+            one.raise()
+            other.raise()
+            #expect(Set(edges.take()) == [one.readEnd, other.readEnd])
+            #expect(edges.take() == [])
         }
-        try #require(PollEntry.waitReadable(done.pipe.readEnd, milliseconds: 30_000))
-        first.join()
-        second.join()
-        #expect(SharedCounter(at: one.start + 8).value == 100)
+    }
+
+    @Test("H14 many edges at once are all found")
+    func manyEdges() throws {
+        let pipes = try (0..<50).map { _ in try WakeEnd() }
+        let edges = try EdgeWatch()
+        for end in pipes { try edges.add(end.pipe.readEnd) }
+        for end in pipes { end.pipe.raise() }
+        #expect(edges.take().sorted() == pipes.map { $0.pipe.readEnd }.sorted())
+    }
+
+    @Test("H14 the end of a process is an edge, also if it has ended before; one that is gone has none")
+    func processExit() throws {
+        var process = pid_t()
+        var arguments = [strdup("sleep"), strdup("60"), nil]
+        try #require(posix_spawn(&process, "/bin/sleep", nil, nil, &arguments, nil) == 0)
+        let edges = try EdgeWatch()
+        let exit = try #require(ProcessExit(of: process))
+        try edges.add(exit.descriptor)
+        #expect(edges.take() == [])
+        kill(process, SIGKILL)
+        #expect(PollEntry.waitReadable(edges.descriptor, milliseconds: 30_000))
+        #expect(edges.take() == [exit.descriptor])
+        let second = try #require(ProcessExit(of: process))
+        #expect(PollEntry.waitReadable(second.descriptor, milliseconds: 0))
+        waitpid(process, nil, 0)
+        #expect(ProcessExit(of: process) == nil)
+        #expect(ProcessExit(of: -1) == nil)
     }
 
     @Test("H14 threads have their own numbers and names")
@@ -93,22 +121,4 @@ import Testing
         let (one, other) = (try #require(ThisProcess.bootID()), try #require(ThisProcess.bootID()))
         #expect(one == other && one.count == 32 && one.contains { $0 != "0" })
     }
-}
-
-private func takeTurns(raising mine: UnsafeMutableRawPointer, waitingFor other: UnsafeMutableRawPointer) {
-    for round in UInt32(1)...100 {
-        SharedCounter(at: mine).raise()
-        waitUntil(round, isReachedBy: SharedCounter(at: other))
-    }
-}
-
-private func takeTurns(waitingFor other: UnsafeMutableRawPointer, raising mine: UnsafeMutableRawPointer) {
-    for round in UInt32(1)...100 {
-        waitUntil(round, isReachedBy: SharedCounter(at: other))
-        SharedCounter(at: mine).raise()
-    }
-}
-
-private func waitUntil(_ value: UInt32, isReachedBy counter: SharedCounter) {
-    while counter.value < value { counter.wait(whileValueIs: value - 1) }
 }

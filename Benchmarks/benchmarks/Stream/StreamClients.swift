@@ -50,7 +50,7 @@ struct StreamClients {
     }
 
     private func remove(_ store: String) {
-        for end in ["", "-wal", "-shm", "-processes"] {
+        for end in ["", "-wal", "-shm", "-processes", "-signal"] {
             try? FileManager.default.removeItem(atPath: workspace.file(store + end))
         }
     }

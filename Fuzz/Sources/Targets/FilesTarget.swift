@@ -31,7 +31,7 @@ extension FuzzTarget {
         slot.record(RunningCall(handler: 1, digest: 2))
         var slots = 0
         try slot.recoverDead { (_, _) throws(HandlerError) in slots += 1 }
-        _ = (slot.others, slot.aliveBytes, slot.isSeenOtherwise(than: 1))
+        _ = (slot.others, slot.neighbors, slot.isSeenOtherwise(than: 1))
         try require(
             StoreProcess.all(of: path).contains { $0.slot == slot.number },
             "a store that took a slot is not seen")

@@ -78,7 +78,7 @@ private struct StoreTemplate {
     }
 
     func copy() throws -> String {
-        for suffix in ["-wal", "-shm", "-processes", "-owner-1"] { unlink(path + suffix) }
+        for suffix in ["-wal", "-shm", "-processes", "-signal", "-owner-1"] { unlink(path + suffix) }
         try FuzzTarget.write(content, to: path)
         return path
     }

@@ -2,27 +2,7 @@
 #ifndef C_PLATFORM_H
 #define C_PLATFORM_H
 
-#include <pthread.h>
 #include <stdint.h>
-
-// MARK: - A thread that waits for a file lock and can be called off
-
-// In C because a wait for a lock ends early by pthread_cancel(3) only, which unwinds the thread: no Swift frame may
-// stand in its way. The only other means is a signal handler, and those belong to the application.
-
-/// Called once on the waiting thread, with 0 when the lock was granted and given back, otherwise with an errno.
-typedef void (*dh_lock_wait_end)(void *_Nullable context, int error);
-
-/// Starts a thread that waits until nobody else holds a write lock on the byte at `offset` of `descriptor`.
-///
-/// The lock is of the kind that belongs to an open file description. The descriptor must stay open until
-/// dh_lock_wait_join has returned. Returns 0 or an errno.
-int dh_lock_wait_start(
-    pthread_t *_Nonnull thread, int descriptor, int64_t offset, dh_lock_wait_end _Nonnull end,
-    void *_Nullable context);
-
-/// Calls the wait off, unless it is over, and waits for the thread's end; `end` runs to its end if it has begun.
-void dh_lock_wait_join(pthread_t thread);
 
 // MARK: - A thread's name
 
@@ -38,15 +18,22 @@ void dh_name_thread(const char *_Nonnull name);
 /// When a file was created, in nanoseconds since 1970; 0 where the file system does not say.
 int64_t dh_file_birth(const char *_Nonnull path);
 
-// MARK: - A word of shared memory to wait for
+// MARK: - Edges of descriptors, and the end of a process
 
-// In C because syscall(2) is variadic. The word may lie in a mapped file: then it is the same for all processes.
+// In C because <sys/epoll.h> is not in Swift's Glibc module, and because syscall(2) is variadic.
 
-/// Waits until the word is woken, unless it is not `value` already. May return without a reason.
-void dh_word_wait(const void *_Nonnull word, uint32_t value);
+/// An empty set of descriptors that are watched for edges; -1 and errno on failure.
+int dh_edges_make(void);
 
-/// Wakes all who wait for the word.
-void dh_word_wake(const void *_Nonnull word);
+/// Adds a descriptor to a set: it is found each time it becomes readable. Returns 0, or -1 with errno.
+int dh_edges_add(int edges, int descriptor);
+
+/// Finds at most `limit` (1 to 16) descriptors that became readable since they were found last, and returns their number. Never
+/// waits.
+int dh_edges_take(int edges, int *_Nonnull descriptors, int limit);
+
+/// A descriptor of a process, which is readable when the process has ended; -1 and errno on failure.
+int dh_process_open(int32_t process);
 
 // MARK: - An accepted connection
 

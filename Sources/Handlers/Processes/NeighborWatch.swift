@@ -1,44 +1,63 @@
 import Platform
 import Synchronization
 
-/// Watcher of the end of every other store that has the database open, with one sleeping thread for each.
-///
-/// A store that dies may have left leases, and may have committed without a notification.
-final class NeighborWatch: Sendable {
-    private struct State {
-        var ended: (@Sendable () -> Void)?
-        /// By the alive byte of the watched store: its slot may be reclaimed at once.
-        var watches: [Int64: any ProcessWatch] = [:]
+/// Watch of the other stores of a database; see ``ProcessSlot/watchOthers(_:_:)``.
+final class NeighborWatch: ProcessWatch {
+    private let stop: NeighborStop
+    private let loop: any RunningLoop
+
+    init(
+        _ slot: ProcessSlot, _ driver: any LoopDriver, _ changed: @escaping @Sendable () -> Void
+    ) throws(HandlerError) {
+        let stop = try NeighborStop(slot.signal)
+        let edges = try Self.edges(of: stop)
+        // From here on nothing is missed, before the first turn.
+        let (seen, neighbors) = (slot.countOfOthers, Neighbors(slot, edges))
+        loop = try driver.startShared {
+            NeighborLoop(slot, edges, stop, seen: seen, neighbors: neighbors, changed)
+        }
+        self.stop = stop
     }
 
-    private let slot: any ProcessPresence
-    private let state = Mutex(State())
+    deinit { cancel() }
 
-    init(_ slot: any ProcessPresence) { self.slot = slot }
-
-    /// Starts to watch, and looks for the first time.
-    func start(_ ended: @escaping @Sendable () -> Void) {
-        state.withLock { $0.ended = ended }
-        look()
+    func cancel() {
+        stop.raise()
+        loop.join()
     }
 
-    /// Watches new stores, and drops the watches of those that ended.
-    ///
-    /// Where the system gives no thread, the one in question is not watched until the next look.
-    func look() {
-        let aliveBytes = Set(slot.aliveBytes)
-        // Let go outside the lock: that waits for a callback, which comes here.
-        let (ended, known, old) = state.withLock { state in
-            let old = state.watches
-            state.watches = old.filter { aliveBytes.contains($0.key) }
-            return (state.ended, Set(state.watches.keys), old)
+    private static func edges(of stop: NeighborStop) throws(HandlerError) -> EdgeWatch {
+        do throws(Errno) {
+            let edges = try EdgeWatch()
+            try edges.add(stop.descriptor)
+            return edges
+        } catch {
+            throw SlotFileErrors.cannotWatch(error)
         }
-        defer { withExtendedLifetime(old) {} }
-        guard let ended else { return }
-        for aliveByte in aliveBytes.subtracting(known) {
-            guard let watch = try? slot.watch(aliveByte: aliveByte, ended: ended) else { continue }
-            let other = state.withLock { $0.watches.updateValue(watch, forKey: aliveByte) }
-            withExtendedLifetime(other) {}
-        }
+    }
+}
+
+/// The request to end a ``NeighborLoop``.
+final class NeighborStop: Sendable {
+    private let isSet = Atomic<Bool>(false)
+    private let pipe: SignalPipe?
+    /// Wakes the loop where the stores have no pipe.
+    private let signal: WakeSignal?
+
+    init(_ pipe: SignalPipe?) throws(HandlerError) {
+        self.pipe = pipe
+        signal = pipe == nil ? try WakeSignal() : nil
+    }
+
+    /// What wakes the loop.
+    var descriptor: Int32 { pipe?.descriptor ?? signal?.fileDescriptor ?? -1 }
+
+    var isRaised: Bool { isSet.load(ordering: .sequentiallyConsistent) }
+
+    /// Other stores that the pipe wakes find no change.
+    func raise() {
+        guard !isSet.exchange(true, ordering: .sequentiallyConsistent) else { return }
+        pipe?.raise()
+        signal?.raise()
     }
 }

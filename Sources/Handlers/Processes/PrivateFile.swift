@@ -20,19 +20,49 @@ package enum PrivateFile {
     package static func open(
         _ path: String, beside database: String
     ) throws(HandlerError) -> (file: OpenFile, wasNarrowed: Bool) {
-        let (file, status) = try opened(path)
-        if let fault = fault(of: status, beside: database) { throw foreign(path, fault) }
-        if status.isOpenToOthers { try narrow(file, path) }
-        return (file, status.isOpenToOthers)
+        let file = try withRefusals(path, .regular) { () throws(Errno) in try OpenFile(updating: path) }
+        return (file, try check(file, path, .regular, beside: database))
     }
 
-    private static func opened(_ path: String) throws(HandlerError) -> (OpenFile, FileStatus) {
-        do throws(Errno) {
-            let file = try OpenFile(updating: path)
-            return (file, try file.status())
-        } catch {
-            throw refusal(path, error)
+    /// Opens a named pipe to write to, and creates it with mode 0600; otherwise like ``open(_:beside:)``.
+    ///
+    /// - Returns: Nil where there is none and the system refuses to create one: in a folder that cannot be written, or on a file
+    ///   system without pipes.
+    package static func openPipe(
+        _ path: String, beside database: String
+    ) throws(HandlerError) -> (file: OpenFile, wasNarrowed: Bool)? {
+        let file = try withRefusals(path, .pipe) { () throws(Errno) in try pipe(path) }
+        guard let file else { return nil }
+        return (file, try check(file, path, .pipe, beside: database))
+    }
+
+    private static func pipe(_ path: String) throws(Errno) -> OpenFile? {
+        do throws(Errno) { return try OpenFile(pipe: path) } catch {
+            guard error == .noSuchFile else { throw error }
         }
+        // Another process may create it first.
+        do throws(Errno) { try FileSystem.createPipe(path) } catch {
+            guard error == .alreadyExists else { return nil }
+        }
+        return try OpenFile(pipe: path)
+    }
+
+    /// Refuses what this program must not write to, and restricts access to this user.
+    ///
+    /// - Returns: Whether others had access until now.
+    private static func check(
+        _ file: OpenFile, _ path: String, _ kind: FileStatus.Kind, beside database: String
+    ) throws(HandlerError) -> Bool {
+        let status = try withRefusals(path, kind) { () throws(Errno) in try file.status() }
+        if let fault = fault(of: status, kind, beside: database) { throw foreign(path, fault) }
+        if status.isOpenToOthers { try narrow(file, path) }
+        return status.isOpenToOthers
+    }
+
+    private static func withRefusals<R>(
+        _ path: String, _ kind: FileStatus.Kind, _ body: () throws(Errno) -> R
+    ) throws(HandlerError) -> R {
+        do throws(Errno) { return try body() } catch { throw refusal(path, kind, error) }
     }
 
     private static func narrow(_ file: OpenFile, _ path: String) throws(HandlerError) {
@@ -66,18 +96,26 @@ package enum PrivateFile {
     private static func fault(
         of status: FileStatus, _ kind: FileStatus.Kind = .regular, beside database: String
     ) -> String? {
-        guard status.kind == kind else { return kind == .regular ? "is no regular file" : "is no socket" }
+        guard status.kind == kind else { return wrongKind(kind) }
         guard status.owner == ThisProcess.user || status.owner == (try? FileStatus(database))?.owner else {
             return "belongs to another user"
         }
         return status.names == 1 ? nil : "has \(status.names) names in the file system"
     }
 
-    private static func refusal(_ path: String, _ error: Errno) -> HandlerError {
+    private static func wrongKind(_ kind: FileStatus.Kind) -> String {
+        switch kind {
+        case .regular, .other: "is no regular file"
+        case .socket: "is no socket"
+        case .pipe: "is no pipe"
+        }
+    }
+
+    private static func refusal(_ path: String, _ kind: FileStatus.Kind, _ error: Errno) -> HandlerError {
         switch error {
         // Of a link that is not to be followed, of a socket or a device without driver, and of a folder.
         case .tooManyLinks: foreign(path, "is a link")
-        case .noDeviceOrAddress, .isFolder: foreign(path, "is no regular file")
+        case .noDeviceOrAddress, .isFolder: foreign(path, wrongKind(kind))
         default: SlotFileErrors.cannotOpen(path, error)
         }
     }

@@ -1,11 +1,9 @@
-package import Platform
-
 /// A store's place among the processes that have its database open: ``ProcessSlot``, or that of a simulated world.
 package protocol ProcessPresence: AnyObject, Sendable {
     /// The slot, 0 ..< ``ProcessSlot/limit``.
     var number: Int { get }
-    /// A file of its own that others had access to until it was opened.
-    var narrowedFile: String? { get }
+    /// Its own files that others had access to until they were opened.
+    var narrowedFiles: [String] { get }
     /// The number of the database's file; nil where the file system gives none.
     var fileNumber: Int64? { get }
 
@@ -27,21 +25,18 @@ package protocol ProcessPresence: AnyObject, Sendable {
     /// Returns whether a store that has the database open sees its file under another number.
     func isSeenOtherwise(than inode: Int64) -> Bool
 
-    /// Alive bytes of the other stores that have the database open.
-    var aliveBytes: [Int64] { get }
-    /// Calls back, once and on any thread, when the store of an alive byte has died or left.
-    func watch(aliveByte: Int64, ended: @escaping @Sendable () -> Void) throws(HandlerError)
-        -> any ProcessWatch
-    /// Calls back when another store of this database committed, came or left.
-    func watchChanges(_ changed: @escaping @Sendable () -> Void) throws(HandlerError) -> any ProcessWatch
+    /// Calls back after another store of this database has committed, left or died.
+    ///
+    /// - Parameter driver: Calls the turns of the watch, if it has any.
+    func watchOthers(
+        _ driver: any LoopDriver, _ changed: @escaping @Sendable () -> Void
+    ) throws(HandlerError) -> any ProcessWatch
 }
 
 /// A watch over other processes; it ends when it is released.
 package protocol ProcessWatch: AnyObject, Sendable {
-    /// Ends the watch. When this returns, no call runs and none will, unless it is the callback that calls this.
+    /// Ends the watch. When this returns, no call runs and none will, unless it is called on the thread of the callback.
     func cancel()
 }
 
-extension LockWatch: ProcessWatch {}
-extension ChangeWatcher: ProcessWatch {}
 extension ProcessSlot: ProcessPresence {}

@@ -22,6 +22,8 @@ package final class ProcessSlot: Sendable {
     package let aliveByte: Int64
 
     let file: SlotFile
+    /// Wakes the other stores; nil where they look regularly instead.
+    let signal: SignalPipe?
     private let database: String
     /// Counts ``notifyOthers()``.
     let ownNotifications = Atomic<UInt32>(0)
@@ -29,7 +31,7 @@ package final class ProcessSlot: Sendable {
     // Locks belong to the open file, so they do not keep two threads of this store apart.
     private let recovering = Mutex<Void>(())
 
-    /// Locks the first free slot of the file `<path>-processes`, which is created with mode 0600.
+    /// Locks the first free slot of the file `<path>-processes`, which is created with mode 0600 like the pipe `<path>-signal`.
     ///
     /// - Parameters:
     ///   - path: The database file.
@@ -42,6 +44,7 @@ package final class ProcessSlot: Sendable {
         path: String, recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
     ) throws(HandlerError) {
         let file = try SlotFile(database: path)
+        signal = try SignalPipe(database: path)
         number = try Self.lockFreeSlot(file)
         // From here on a throw closes the file, which gives the slot back as it was.
         let runningCall: RunningCall?? = file.withRecord(number) {
@@ -54,9 +57,12 @@ package final class ProcessSlot: Sendable {
         try occupy(inode: fileNumber ?? 0)
     }
 
-    deinit { unlock() }
+    /// A store that goes without ``leave()`` looks to the others as if it had died, and they must see that at once.
+    deinit { if isOccupied.exchange(false, ordering: .relaxed) { unlock() } }
 
-    package var narrowedFile: String? { file.wasNarrowed ? file.path : nil }
+    package var narrowedFiles: [String] {
+        (file.wasNarrowed ? [file.path] : []) + (signal.map { $0.wasNarrowed ? [$0.path] : [] } ?? [])
+    }
     package var fileNumber: Int64? { FileNumber.of(database) }
 
     private static func lockFreeSlot(_ file: SlotFile) throws(HandlerError) -> Int {
@@ -73,10 +79,10 @@ package final class ProcessSlot: Sendable {
             $0.isDirty.store(1, ordering: .releasing)
             $0.processID.store(Int64(ThisProcess.id), ordering: .relaxed)
             $0.inode.store(inode, ordering: .relaxed)
-            // Last: whoever reads it may wait for it.
+            // Last: a store that reads it takes this one for alive.
             $0.aliveByte.store(aliveByte, ordering: .releasing)
         }
-        // Others may want to watch this slot.
+        // Others watch this slot from now on.
         notifyOthers()
     }
 
@@ -105,14 +111,13 @@ package final class ProcessSlot: Sendable {
         guard isOccupied.exchange(false, ordering: .relaxed) else { return }
         file.withRecord(number) { $0.makeClean() }
         unlock()
-        notifyOthers()
     }
 
-    /// By name and not by closing: the mapping and the threads that wait for others keep the file open.
+    /// By name and not by closing: the watch of other stores keeps the file open.
     private func unlock() {
-        isOccupied.store(false, ordering: .relaxed)
         file.handle.unlock(byte: aliveByte)
         file.handle.unlock(byte: SlotFile.lock(ofSlot: number))
+        notifyOthers()
     }
 
     // MARK: - Others
@@ -176,9 +181,12 @@ package final class ProcessSlot: Sendable {
         }
     }
 
-    /// Alive bytes of the other stores that have the database open.
-    package var aliveBytes: [Int64] {
-        others.map { aliveByte(of: $0) }.filter { $0 != aliveByte && isAlive($0) }
+    /// The other stores that have the database open: the process of each by its alive byte.
+    package var neighbors: [Int64: Int32] {
+        var found: [Int64: Int32] = [:]
+        for slot in others { found[aliveByte(of: slot)] = processID(of: slot) }
+        // A slot may have another holder by now.
+        return found.filter { $0.key != aliveByte && isAlive($0.key) }
     }
 
     /// Returns whether the store that locks this byte is alive; false for the own byte.
@@ -189,31 +197,6 @@ package final class ProcessSlot: Sendable {
     /// Process that used a slot last; for display.
     package func processID(of slot: Int) -> Int32 {
         Int32(truncatingIfNeeded: file.withRecord(slot) { $0.processID.load(ordering: .relaxed) })
-    }
-
-    /// Calls back once, on a thread of its own, after the store in another slot has died or left.
-    ///
-    /// The slot is then free or reclaimed: call ``recoverDead(_:)``. A free slot counts as left. Any number of
-    /// processes may watch one slot.
-    /// - Parameter slot: Not this slot's own.
-    /// - Returns: The watch, which ends when it is canceled or released.
-    /// - Throws: ``HandlerError`` with code `databaseUnavailable` when the system gives no thread or descriptor.
-    package func watch(
-        _ slot: Int, ended: @escaping @Sendable () -> Void
-    ) throws(HandlerError) -> any ProcessWatch {
-        precondition(slot != number, "a store cannot wait for its own death")
-        return try watch(aliveByte: aliveByte(of: slot), ended: ended)
-    }
-
-    /// Calls back after the store that locks this byte has died or left.
-    package func watch(
-        aliveByte: Int64, ended: @escaping @Sendable () -> Void
-    ) throws(HandlerError) -> any ProcessWatch {
-        do throws(Errno) {
-            return try LockWatch(file.handle, byte: aliveByte, ended: ended)
-        } catch {
-            throw SlotFileErrors.noThread(error)
-        }
     }
 
     private func aliveByte(of slot: Int) -> Int64 {

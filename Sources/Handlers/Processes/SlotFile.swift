@@ -59,12 +59,14 @@ final class SlotFile: Sendable {
         return words
     }
 
-    /// Counter that every store raises after a commit.
+    /// Counter that every store raises after a commit, modulo 2^32.
     ///
     /// A watch on the log file would come too early: SQLite syncs the log before it makes the commit visible in shared
     /// memory. Committers therefore raise this counter after COMMIT. If a committer dies first, the release of its slot
-    /// wakes the waiters.
-    var changeCounter: SharedCounter { SharedCounter(at: memory.start + Self.changeCounterOffset) }
+    /// is the notification.
+    var changeCounter: UnsafePointer<Atomic<UInt32>> {
+        UnsafePointer((memory.start + Self.changeCounterOffset).assumingMemoryBound(to: Atomic<UInt32>.self))
+    }
 
     static func lock(ofSlot slot: Int) -> Int64 { firstSlot + Int64(slot) }
 

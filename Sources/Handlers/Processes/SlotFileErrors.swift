@@ -59,10 +59,10 @@ enum SlotFileErrors {
         )
     }
 
-    static func noThread(_ error: Errno) -> HandlerError {
+    static func cannotWatch(_ error: Errno) -> HandlerError {
         HandlerError(
-            .databaseUnavailable,
-            "the system gives no thread or file descriptor to watch other processes with (\(error)); raise the limits of this process"
+            .resourcesExhausted,
+            "the system gives no file descriptor to watch other processes with (\(error)); raise the limits of this process"
         )
     }
 }

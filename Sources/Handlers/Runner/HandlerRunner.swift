@@ -93,7 +93,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         signal = try WakeSignal()
         // Weakly: a clock keeps what it calls for as long as it lives.
         let wake: @Sendable () -> Void = { [weak signal] in signal?.raise() }
-        store.addRunner(
+        store.listeners.addRunner(
             self,
             RunnerHooks(
                 wake: wake, serves: { [weak self] in self?.serves($0) ?? false },
@@ -101,7 +101,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         store.time.onTurn?(wake)
     }
 
-    deinit { store.removeRunner(self) }
+    deinit { store.listeners.removeRunner(self) }
 
     // MARK: What it serves
 
@@ -233,7 +233,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
             }
             return state
         }
-        store.removeRunner(self)
+        store.listeners.removeRunner(self)
         signal.raise()
         passes.announce()
         for (_, task) in old.leases.values { task.cancel() }

@@ -58,20 +58,14 @@ public final class HandlerStore: Sendable {
     let readers: ReaderPool
     /// The thread inside a step, to refuse a nested step instead of a deadlock.
     private let threadInStep = Atomic<UInt>(0)
-    /// The runners of this process, oldest first.
-    private let runners = Mutex<[(runner: ObjectIdentifier, hooks: RunnerHooks)]>([])
-    /// Callbacks to invoke after other processes have committed.
-    private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
-    /// Signal for consumers of events.
-    let news = News()
+    /// The runners, listeners and consumers of events of this process.
+    let listeners = StoreListeners()
     /// The modules whose tables and handlers it was opened with.
     package let modules: Set<String>
     /// Files that other users could access until this store was opened: the database and files beside it.
     package let narrowedFiles: [String]
-    /// Watcher of the commits of other processes; nil until it is needed.
-    private let watcher = Mutex<(any ProcessWatch)?>(nil)
-    /// Watcher of the ends of other processes, whose last commits may have sent no notification.
-    private let neighbors: NeighborWatch
+    /// Watch of the commits and the ends of other processes; nil until it is needed.
+    private let watch = Mutex<(any ProcessWatch)?>(nil)
 
     /// Opens or creates a store.
     ///
@@ -80,7 +74,7 @@ public final class HandlerStore: Sendable {
     ///
     /// - Parameters:
     ///   - path: The database file; created with mode 0600 when it does not exist. Its folder must exist. It also
-    ///     holds SQLite's own files and `<path>-processes`, by which processes notice each other's death.
+    ///     holds SQLite's own files, and `<path>-processes` and `<path>-signal`, by which processes notice each other.
     ///   - registry: The handlers that this program knows.
     ///   - schemas: The tables of modules and of the application, migrated when needed.
     ///   - role: What part this process has.
@@ -126,8 +120,7 @@ public final class HandlerStore: Sendable {
             try connection.settleLog()
             try connection.recover(slot: slot, runningCall, now: time.wall())
         }
-        narrowedFiles = [connection.wasNarrowed ? filePath : nil, slot.narrowedFile].compactMap(\.self)
-        neighbors = NeighborWatch(slot)
+        narrowedFiles = (connection.wasNarrowed ? [filePath] : []) + slot.narrowedFiles
         try recoverDead()
         try recognizeCopy(synchronous)
         try requeueKnown()
@@ -136,6 +129,8 @@ public final class HandlerStore: Sendable {
     }
 
     deinit {
+        // Before the slot is given back, which is no news for this store.
+        watch.withLock { $0.take() }?.cancel()
         readers.close()
         // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
         // looks at it recovers that.
@@ -160,7 +155,7 @@ public final class HandlerStore: Sendable {
         }
         guard isAnythingFree else { return }
         slot.notifyOthers()
-        wakeRunners()
+        listeners.wakeRunners()
     }
 
     /// Lends the connection outside of a step.
@@ -191,23 +186,13 @@ public final class HandlerStore: Sendable {
         log?.write(.info, .handlers) { "\(count) handlers that an older program had parked are called again" }
     }
 
-    func addRunner(_ runner: AnyObject, _ hooks: RunnerHooks) {
-        runners.withLock { $0.append((ObjectIdentifier(runner), hooks)) }
-    }
-
-    /// Reports a final failure to one runner: the first that serves the scope, else the first of all.
-    private func report(_ failure: HandlerFailure) {
-        let hooks = runners.withLock { $0.map(\.hooks) }
-        (hooks.first { $0.serves(failure.scope) } ?? hooks.first)?.failed(failure)
-    }
-
-    /// Calls `action` after another process has committed, started or ended, from ``watchChanges()`` on.
+    /// Calls `action` after another process has committed, left or died, from ``watchChanges()`` on.
     package func addNeighborListener(_ listener: AnyObject, _ action: @escaping @Sendable () -> Void) {
-        neighborListeners.withLock { $0[ObjectIdentifier(listener)] = action }
+        listeners.addNeighborListener(listener, action)
     }
 
     package func removeNeighborListener(_ listener: AnyObject) {
-        neighborListeners.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(listener)) }
+        listeners.removeNeighborListener(listener)
     }
 
     /// Notifies other processes of a commit.
@@ -218,27 +203,10 @@ public final class HandlerStore: Sendable {
 
     /// From now on runners and listeners are woken by what other processes commit, too.
     func watchChanges() throws(HandlerError) {
-        try watcher.withLock { (watcher) throws(HandlerError) in
-            guard watcher == nil else { return }
-            watcher = try slot.watchChanges { [weak self] in self?.wakeAll() }
-            neighbors.start { [weak self] in self?.wakeAll() }
+        try watch.withLock { (watch) throws(HandlerError) in
+            guard watch == nil else { return }
+            watch = try slot.watchOthers(system.driver) { [listeners] in listeners.wakeAll() }
         }
-    }
-
-    private func wakeAll() {
-        // First: later deaths are noticed by this watch, and earlier ones by the code that is woken now.
-        neighbors.look()
-        news.announce()
-        wakeRunners()
-        for listener in neighborListeners.withLock({ Array($0.values) }) { listener() }
-    }
-
-    private func wakeRunners() {
-        for runner in runners.withLock({ $0.map(\.hooks) }) { runner.wake() }
-    }
-
-    func removeRunner(_ runner: AnyObject) {
-        runners.withLock { $0.removeAll { $0.runner == ObjectIdentifier(runner) } }
     }
 
     private static func migrate(
@@ -322,9 +290,9 @@ public final class HandlerStore: Sendable {
         // The closure above always runs and always assigns.
         let (value, transaction) = try committed!.get()
         for action in transaction.afterCommit { action() }
-        for failure in transaction.failures { report(failure) }
-        if transaction.hasNewEvents { news.announce() }
-        if transaction.hasNewDue { wakeRunners() }
+        for failure in transaction.failures { listeners.report(failure) }
+        if transaction.hasNewEvents { listeners.news.announce() }
+        if transaction.hasNewDue { listeners.wakeRunners() }
         return value
     }
 
@@ -349,14 +317,4 @@ public final class HandlerStore: Sendable {
             throw error
         }
     }
-}
-
-/// The functions of a runner that a store calls, outside of steps.
-struct RunnerHooks: Sendable {
-    /// A row was written that may be due.
-    let wake: @Sendable () -> Void
-    /// Whether it serves a scope; nil is the program as a whole.
-    let serves: @Sendable (HandlerScope?) -> Bool
-    /// A handler failed for good.
-    let failed: @Sendable (HandlerFailure) -> Void
 }

@@ -8,7 +8,7 @@ package struct SystemServices: Sendable {
             _ path: String, _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
         ) throws(HandlerError) -> any ProcessPresence
 
-    /// Runs the loops of the store's runners and accounts.
+    /// Runs the loops of the store's runners and accounts, and of its watch of other processes.
     package var driver: any LoopDriver
     package var presence: Presence
     package var files: any StoreFiles

@@ -26,17 +26,32 @@ package protocol LoopDriver: Sendable {
     func start(
         _ name: String, blocksSignals: Bool, _ make: @escaping @Sendable () -> any DrivenLoop
     ) throws(HandlerError) -> any RunningLoop
+
+    /// Starts to call the turns of a loop that never works for long, so that it can share a thread with others.
+    ///
+    /// - Parameter make: Makes the loop where its turns run.
+    /// - Throws: ``HandlerError`` `resourcesExhausted`.
+    func startShared(_ make: @escaping @Sendable () -> any DrivenLoop) throws(HandlerError) -> any RunningLoop
+}
+
+extension LoopDriver {
+    /// Starts it like any other loop.
+    package func startShared(
+        _ make: @escaping @Sendable () -> any DrivenLoop
+    ) throws(HandlerError) -> any RunningLoop {
+        try start("shared loop", blocksSignals: true, make)
+    }
 }
 
 /// A loop whose turns are called.
 package protocol RunningLoop: Sendable {
-    /// Waits until the last turn has ended; called within a turn it returns at once.
+    /// Waits until the last turn has ended; called on the thread of the turns it returns at once.
     func join()
 }
 
 extension WorkerThread: RunningLoop {}
 
-/// Gives each loop a thread of its own.
+/// Gives each loop a thread of its own, and all shared loops of the process one.
 package struct ThreadDriver: LoopDriver {
     package init() {}
 
@@ -52,4 +67,8 @@ package struct ThreadDriver: LoopDriver {
             }
         }
     }
+
+    package func startShared(
+        _ make: @escaping @Sendable () -> any DrivenLoop
+    ) throws(HandlerError) -> any RunningLoop { try SharedThread.start(make) }
 }

@@ -3,7 +3,7 @@ import Glibc
 /// The metadata of a file.
 package struct FileStatus: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
-        case regular, socket, other
+        case regular, socket, pipe, other
     }
 
     package let kind: Kind
@@ -43,6 +43,7 @@ package struct FileStatus: Hashable, Sendable {
             switch status.st_mode & S_IFMT {
             case S_IFREG: .regular
             case S_IFSOCK: .socket
+            case S_IFIFO: .pipe
             default: .other
             }
         size = Int64(status.st_size)

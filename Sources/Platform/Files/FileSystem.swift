@@ -7,6 +7,11 @@ package enum FileSystem {
         guard mknod(path, S_IFREG | 0o600, 0) == 0 else { throw Errno.current }
     }
 
+    /// Creates a named pipe with mode 0600 without opening it.
+    package static func createPipe(_ path: String) throws(Errno) {
+        guard mkfifo(path, 0o600) == 0 else { throw Errno.current }
+    }
+
     package static func setPermissions(_ mode: UInt32, of path: String) throws(Errno) {
         guard chmod(path, mode) == 0 else { throw Errno.current }
     }

@@ -19,6 +19,11 @@ package final class OpenFile: Sendable {
         self.init(adopting: try Self.open(path, O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW))
     }
 
+    /// Opens a named pipe to read and write it; neither waits. It refuses a link.
+    package convenience init(pipe path: String) throws(Errno) {
+        self.init(adopting: try Self.open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW))
+    }
+
     /// Creates a file with mode 0600 to write it. It refuses a name that exists.
     package convenience init(creating path: String) throws(Errno) {
         self.init(adopting: try Self.open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW))

@@ -21,7 +21,6 @@ package final class SimulatedMachine: @unchecked Sendable {
         var runningCall: RunningCall?
         var ownNotifications: UInt32 = 0
         var changed: (@Sendable () -> Void)?
-        var deaths: [Int64: @Sendable () -> Void] = [:]
     }
 
     private var slots: [Slot] = []
@@ -64,7 +63,6 @@ package final class SimulatedMachine: @unchecked Sendable {
     package func losePower() {
         for slot in slots.indices {
             slots[slot].changed = nil
-            slots[slot].deaths = [:]
             (slots[slot].isAlive, slots[slot].isDirty) = (false, true)
             slots[slot].recoverer = nil
             // The record lies in memory.
@@ -88,12 +86,12 @@ package final class SimulatedMachine: @unchecked Sendable {
     private func end(_ slot: Int) {
         slots[slot].isAlive = false
         slots[slot].changed = nil
-        slots[slot].deaths = [:]
-        let byte = slots[slot].aliveByte
-        for other in slots.indices {
-            if let ended = slots[other].deaths.removeValue(forKey: byte) {
-                deliver(slots[other].process, ended)
-            }
+        callOthers(than: slot)
+    }
+
+    private func callOthers(than slot: Int) {
+        for other in slots.indices where other != slot {
+            if let changed = slots[other].changed { deliver(slots[other].process, changed) }
         }
     }
 
@@ -115,9 +113,7 @@ package final class SimulatedMachine: @unchecked Sendable {
     fileprivate func notify(from slot: Int) {
         notifications &+= 1
         slots[slot].ownNotifications &+= 1
-        for other in slots.indices where other != slot {
-            if let changed = slots[other].changed { deliver(slots[other].process, changed) }
-        }
+        callOthers(than: slot)
     }
 
     fileprivate func notifications(by others: Int) -> UInt32 {
@@ -144,23 +140,9 @@ package final class SimulatedMachine: @unchecked Sendable {
         slot >= slots.count || !slots[slot].isAlive && !slots[slot].isDirty
     }
 
-    fileprivate func aliveBytes(besides slot: Int) -> [Int64] {
-        slots.indices.filter { $0 != slot && slots[$0].isAlive }.map { slots[$0].aliveByte }
-    }
-
-    fileprivate func watch(_ slot: Int, deathOf byte: Int64, _ ended: @escaping @Sendable () -> Void) {
-        if isAlive(byte) {
-            slots[slot].deaths[byte] = ended
-        } else {
-            deliver(slots[slot].process, ended)
-        }
-    }
-
-    fileprivate func watchChanges(_ slot: Int, _ changed: (@Sendable () -> Void)?) {
+    fileprivate func watchOthers(_ slot: Int, _ changed: (@Sendable () -> Void)?) {
         slots[slot].changed = changed
     }
-
-    fileprivate func endWatch(_ slot: Int, deathOf byte: Int64) { slots[slot].deaths[byte] = nil }
 }
 
 /// The slot of one process. After its death nothing that it does has an effect.
@@ -168,7 +150,7 @@ private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
     private let machine: SimulatedMachine
     let number: Int
     private let byte: Int64
-    let narrowedFile: String? = nil
+    let narrowedFiles: [String] = []
     let fileNumber: Int64? = 1
 
     init(_ machine: SimulatedMachine, _ number: Int) {
@@ -193,18 +175,13 @@ private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
     }
 
     func isSeenOtherwise(than inode: Int64) -> Bool { false }
-    var aliveBytes: [Int64] { machine.aliveBytes(besides: number) }
 
-    func watch(
-        aliveByte: Int64, ended: @escaping @Sendable () -> Void
+    /// The machine calls back itself; no loop waits for that.
+    func watchOthers(
+        _ driver: any LoopDriver, _ changed: @escaping @Sendable () -> Void
     ) throws(HandlerError) -> any ProcessWatch {
-        if isAlive { machine.watch(number, deathOf: aliveByte, ended) }
-        return Watch { [self] in if isAlive { machine.endWatch(number, deathOf: aliveByte) } }
-    }
-
-    func watchChanges(_ changed: @escaping @Sendable () -> Void) throws(HandlerError) -> any ProcessWatch {
-        if isAlive { machine.watchChanges(number, changed) }
-        return Watch { [self] in if isAlive { machine.watchChanges(number, nil) } }
+        if isAlive { machine.watchOthers(number, changed) }
+        return Watch { [self] in if isAlive { machine.watchOthers(number, nil) } }
     }
 
     private final class Watch: ProcessWatch {

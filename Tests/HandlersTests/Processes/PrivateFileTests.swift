@@ -6,7 +6,7 @@ import Testing
 
 /// Whatever somebody puts beside a database is not written to.
 @Suite(.serialized, .ownThread) struct PrivateFileTests {
-    static let suffixes = ["-processes", "-wal", "-shm", "-journal"]
+    static let suffixes = ["-processes", "-signal", "-wal", "-shm", "-journal"]
     static let kinds = ["link", "link to nothing", "second name", "folder", "pipe", "other owner"]
 
     private func put(_ kind: String, at path: String, target: String) throws {
@@ -16,7 +16,10 @@ import Testing
         case "link to nothing": #expect(symlink(target + ".none", path) == 0)
         case "second name": #expect(link(target, path) == 0)
         case "folder": #expect(mkdir(path, 0o700) == 0)
-        case "pipe": #expect(mkfifo(path, 0o600) == 0)
+        case "pipe":
+            #expect(mkfifo(path, 0o600) == 0)
+            // Where a pipe belongs, one with another name does not.
+            if path.hasSuffix("-signal") { #expect(link(path, target + ".second") == 0) }
         default:
             #expect(FileManager.default.createFile(atPath: path, contents: nil))
             // Where this is not root nobody can make it so; a second name stands for it.

@@ -47,6 +47,11 @@ struct Found: Hashable {
 }
 
 extension ProcessSlot {
+    /// Watches the other stores on a thread of its own, apart from those of other tests.
+    func watchOthers(_ changed: @escaping @Sendable () -> Void) throws -> any ProcessWatch {
+        try watchOthers(OwnThreads(), changed)
+    }
+
     /// Recovers every dead slot and says which.
     func found() -> [Found] {
         var found: [Found] = []
@@ -55,12 +60,27 @@ extension ProcessSlot {
     }
 }
 
+/// Gives each loop a thread of its own, also those that could share one.
+private struct OwnThreads: LoopDriver {
+    func start(
+        _ name: String, blocksSignals: Bool, _ make: @escaping @Sendable () -> any DrivenLoop
+    ) throws(HandlerError) -> any RunningLoop {
+        try ThreadDriver().start(name, blocksSignals: blocksSignals, make)
+    }
+}
+
 /// Counts calls, and lets a thread wait for the first.
 final class Bell: Sendable {
-    private let rung = DispatchSemaphore(value: 0)
+    let rung = DispatchSemaphore(value: 0)
     private let total = Atomic<Int>(0)
 
     var count: Int { total.load(ordering: .sequentiallyConsistent) }
+
+    /// Forgets the calls so far.
+    func reset() {
+        while rung.wait(timeout: .now()) == .success {}
+        total.store(0, ordering: .sequentiallyConsistent)
+    }
 
     func ring() {
         total.add(1, ordering: .sequentiallyConsistent)

@@ -54,7 +54,9 @@ import Testing
         try withFolder { folder in
             try openStore(folder.file()).bind(Greet(name: "Juliet").durable)
             chown(folder.path, 65534, 65534)
-            for suffix in ["", "-wal", "-shm", "-processes"] { chown(folder.file() + suffix, 65534, 65534) }
+            for suffix in ["", "-wal", "-shm", "-processes", "-signal"] {
+                chown(folder.file() + suffix, 65534, 65534)
+            }
             chmod(folder.file(), 0o400)
             asOrdinaryUser { expectRefused(folder.file(), .databaseReadOnly, ["check its permissions"]) }
             chmod(folder.file(), 0o600)

@@ -31,7 +31,11 @@ struct StoreReaderTests {
     private func files() throws -> [String: Data] {
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
         return try Dictionary(
-            uniqueKeysWithValues: names.map { ($0, try Data(contentsOf: folder.appending(path: $0))) })
+            uniqueKeysWithValues: names.map { name in
+                // Reading a pipe would wait for a writer.
+                if name.hasSuffix("-signal") { return (name, Data()) }
+                return (name, try Data(contentsOf: folder.appending(path: name)))
+            })
     }
 
     private func count(_ path: String) throws -> Int64? {

@@ -5,7 +5,7 @@ import Synchronization
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct ChangeWatcherTests {
+@Suite(.serialized, .ownThread) struct NeighborWatchTests {
     @Test("H14 what another process commits is seen by the look that its change calls for, to the last row")
     func commits() throws {
         try withFolder { folder in
@@ -15,7 +15,7 @@ import Testing
             let store = try openStore(folder.file())
             let seen = Mutex<Int64>(0)
             let all = Bell()
-            let watcher = try slot.watchChanges {
+            let watch = try slot.watchOthers {
                 let count = try? store.step { try $0.first("SELECT count(*) FROM counted") { $0.integer(0) } }
                 seen.withLock { $0 = count ?? -1 }
                 if count == 300 { all.ring() }
@@ -23,7 +23,7 @@ import Testing
             for _ in 0..<300 { try child.tell("commit 1") }
             #expect(all.wait())
             #expect(seen.withLock { $0 } == 300)
-            watcher.cancel()
+            watch.cancel()
             slot.leave()
         }
     }
@@ -34,13 +34,16 @@ import Testing
             let slot = try occupy(folder.file())
             let child = try SlotChild(folder.file())
             let bell = Bell()
-            let watcher = try slot.watchChanges { bell.ring() }
+            let watch = try slot.watchOthers { bell.ring() }
+            let start = ContinuousClock.now
             for _ in 0..<200 {
                 try child.tell("ring 1")
                 #expect(bell.wait())
+                // At once, and not by the look of each second.
+                try #require(ContinuousClock.now - start < .seconds(60))
             }
             #expect(bell.count == 200)
-            watcher.cancel()
+            watch.cancel()
             slot.leave()
         }
     }
@@ -52,7 +55,7 @@ import Testing
             let child = try SlotChild(folder.file())
             let isOver = Atomic<Bool>(false)
             let (calls, last) = (Bell(), Bell())
-            let watcher = try slot.watchChanges {
+            let watch = try slot.watchOthers {
                 calls.ring()
                 if isOver.load(ordering: .sequentiallyConsistent) { last.ring() }
             }
@@ -61,7 +64,7 @@ import Testing
             try child.tell("ring 1")
             #expect(last.wait())
             #expect(calls.count < 10_000)
-            watcher.cancel()
+            watch.cancel()
             slot.leave()
         }
     }
@@ -72,7 +75,7 @@ import Testing
             let slot = try occupy(folder.file())
             let child = try SlotChild(folder.file())
             let (began, mayEnd) = (Bell(), Bell())
-            let watcher = try slot.watchChanges {
+            let watch = try slot.watchOthers {
                 began.ring()
                 _ = mayEnd.wait()
             }
@@ -83,7 +86,7 @@ import Testing
             mayEnd.ring()
             #expect(began.wait())
             mayEnd.ring()
-            watcher.cancel()
+            watch.cancel()
             #expect(began.count == 2)
             slot.leave()
         }
@@ -94,8 +97,8 @@ import Testing
         try withFolder { folder in
             let (slot, other) = (try occupy(folder.file()), try occupy(folder.file()))
             let (own, others) = (Bell(), Bell())
-            let watcher = try slot.watchChanges { own.ring() }
-            let second = try other.watchChanges { others.ring() }
+            let watch = try slot.watchOthers { own.ring() }
+            let second = try other.watchOthers { others.ring() }
             for _ in 0..<50 {
                 slot.notifyOthers()
                 #expect(others.wait())
@@ -104,7 +107,7 @@ import Testing
             other.notifyOthers()
             #expect(own.wait())
             second.cancel()
-            watcher.cancel()
+            watch.cancel()
             slot.leave()
             other.leave()
         }
@@ -116,7 +119,7 @@ import Testing
             let slot = try occupy(folder.file())
             let others = Mutex<[Int]>([])
             let bell = Bell()
-            let watcher = try slot.watchChanges {
+            let watch = try slot.watchOthers {
                 others.withLock { $0 = slot.others }
                 bell.ring()
             }
@@ -126,12 +129,12 @@ import Testing
             try child.tell("leave")
             #expect(bell.wait())
             #expect(others.withLock { $0 } == [])
-            watcher.cancel()
+            watch.cancel()
             slot.leave()
         }
     }
 
-    @Test("H14 a watcher that is closed calls no more and leaves no thread, asleep or not")
+    @Test("H14 a watch that is closed calls no more and leaves no thread, asleep or not")
     func closed() throws {
         try withFolder { folder in
             let slot = try occupy(folder.file())
@@ -139,51 +142,65 @@ import Testing
             for round in 0..<50 {
                 let calls = Bell()
                 let thread = Mutex("")
-                let watcher = try slot.watchChanges {
+                let watch = try slot.watchOthers {
                     thread.withLock { $0 = ownThread() }
                     calls.ring()
                 }
                 other.notifyOthers()
                 #expect(calls.wait())
                 if round % 2 == 0 { other.notifyOthers() }
-                watcher.cancel()
+                watch.cancel()
                 let count = calls.count
                 other.notifyOthers()
                 #expect(calls.count == count)
                 #expect(isGone(thread.withLock { $0 }))
-                watcher.cancel()
+                watch.cancel()
             }
             slot.leave()
             other.leave()
         }
     }
 
-    @Test("H14 a watcher is closed at any moment of its beginning, and by its release")
-    func otherEndings() throws {
-        try withFolder { folder in
+    @Test("H14 a watch is closed at any moment of its beginning, beside notifications, and by its release")
+    func otherEndings() async throws {
+        try await withFolder { folder in
             let slot = try occupy(folder.file())
-            // Closed at every moment of its beginning: before the thread runs, before it looks, before it sleeps.
-            for moment in 0..<6000 {
-                let watcher = try slot.watchChanges {}
-                let end = ContinuousClock.now + .microseconds(moment % 120)
-                while ContinuousClock.now < end {}
-                watcher.cancel()
+            // Before the first turn, within it, before its pause and in it. Alone first, where nothing else ends the pause.
+            @Sendable func closeAtEveryMoment() {
+                for moment in 0..<3000 {
+                    let watch = try? slot.watchOthers {}
+                    let end = ContinuousClock.now + .microseconds(moment % 120)
+                    while ContinuousClock.now < end {}
+                    watch?.cancel()
+                }
             }
-            do { _ = try slot.watchChanges {} }
+            closeAtEveryMoment()
+            let other = try occupy(folder.file())
+            let isOver = Atomic<Bool>(false)
+            await concurrently(2) { index in
+                if index == 0 {
+                    closeAtEveryMoment()
+                    isOver.store(true, ordering: .relaxed)
+                } else {
+                    while !isOver.load(ordering: .relaxed) { other.notifyOthers() }
+                }
+            }
+            do { _ = try slot.watchOthers {} }
             slot.leave()
+            other.leave()
         }
     }
 
-    @Test("H14 a callback may close its own watcher: it is the last call")
+    @Test("H14 a callback may close its own watch: it is the last call")
     func closesItself() throws {
         try withFolder { folder in
             do {
                 let (slot, other) = (try occupy(folder.file()), try occupy(folder.file()))
                 let bell = Bell()
-                let watcher = Mutex<(any ProcessWatch)?>(nil)
-                try watcher.withLock {
-                    $0 = try slot.watchChanges {
-                        watcher.withLock { $0.take() }?.cancel()
+                let watch = Mutex<(any ProcessWatch)?>(nil)
+                try watch.withLock {
+                    $0 = try slot.watchOthers {
+                        watch.withLock { $0.take() }?.cancel()
                         bell.ring()
                     }
                 }
@@ -194,7 +211,7 @@ import Testing
                 other.leave()
                 #expect(bell.count == 1)
             }
-            // Nobody waits for such a thread; it lets go of the store when the call has returned.
+            // Nobody waits for such a thread; it lets go of the store after the call has returned.
             let deadline = ContinuousClock.now + .seconds(60)
             while !folder.openFiles.isEmpty, ContinuousClock.now < deadline { sched_yield() }
         }

@@ -1,0 +1,57 @@
+import Synchronization
+
+/// The parts of a program that a store wakes: its runners, its listeners and the consumers of its events.
+///
+/// Apart from the store: the watch of other processes wakes them without keeping the store, which would otherwise be closed on the
+/// thread of the watch.
+final class StoreListeners: Sendable {
+    /// The runners of this process, oldest first.
+    private let runners = Mutex<[(runner: ObjectIdentifier, hooks: RunnerHooks)]>([])
+    /// Callbacks to invoke after other processes have committed.
+    private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
+    /// Signal for consumers of events.
+    let news = News()
+
+    func addRunner(_ runner: AnyObject, _ hooks: RunnerHooks) {
+        runners.withLock { $0.append((ObjectIdentifier(runner), hooks)) }
+    }
+
+    func removeRunner(_ runner: AnyObject) {
+        runners.withLock { $0.removeAll { $0.runner == ObjectIdentifier(runner) } }
+    }
+
+    func addNeighborListener(_ listener: AnyObject, _ action: @escaping @Sendable () -> Void) {
+        neighborListeners.withLock { $0[ObjectIdentifier(listener)] = action }
+    }
+
+    func removeNeighborListener(_ listener: AnyObject) {
+        neighborListeners.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(listener)) }
+    }
+
+    /// Reports a final failure to one runner: the first that serves the scope, else the first of all.
+    func report(_ failure: HandlerFailure) {
+        let hooks = runners.withLock { $0.map(\.hooks) }
+        (hooks.first { $0.serves(failure.scope) } ?? hooks.first)?.failed(failure)
+    }
+
+    func wakeRunners() {
+        for runner in runners.withLock({ $0.map(\.hooks) }) { runner.wake() }
+    }
+
+    /// Wakes everything after other processes have committed, left or died.
+    func wakeAll() {
+        news.announce()
+        wakeRunners()
+        for listener in neighborListeners.withLock({ Array($0.values) }) { listener() }
+    }
+}
+
+/// The functions of a runner that a store calls, outside of steps.
+struct RunnerHooks: Sendable {
+    /// A row was written that may be due.
+    let wake: @Sendable () -> Void
+    /// Whether it serves a scope; nil is the program as a whole.
+    let serves: @Sendable (HandlerScope?) -> Bool
+    /// A handler failed for good.
+    let failed: @Sendable (HandlerFailure) -> Void
+}

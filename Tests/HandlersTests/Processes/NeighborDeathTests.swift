@@ -1,0 +1,194 @@
+import Foundation
+import Glibc
+import Handlers
+import Synchronization
+import TestThreads
+import Testing
+
+@Suite(.serialized, .ownThread) struct NeighborDeathTests {
+    /// What a watch found in its calls.
+    private final class Finds: Sendable {
+        let bell = Bell()
+        private let found = Mutex<[Found]>([])
+        var all: [Found] { found.withLock { $0 } }
+
+        /// Looks for dead stores in each call.
+        func watch(_ slot: ProcessSlot) throws -> any ProcessWatch {
+            try slot.watchOthers { [self] in
+                let mine = slot.found()
+                found.withLock { $0 += mine }
+                for _ in mine { bell.ring() }
+            }
+        }
+    }
+
+    @Test("H14 the death of a process is told, and its slot can be recovered in that moment")
+    func killed() throws {
+        try withFolder { folder in
+            try prepareSlots(folder.file())
+            let slot = try occupy(folder.file())
+            let finds = Finds()
+            let watch = try finds.watch(slot)
+            var latest = Duration.zero
+            for round in 1...20 {
+                let child = try SlotChild(folder.file())
+                try child.tell("mark \(round) 1")
+                // The look of each second must not be what finds it.
+                usleep(20_000)
+                let start = ContinuousClock.now
+                child.process.signal(SIGKILL)
+                #expect(finds.bell.wait())
+                latest = max(latest, ContinuousClock.now - start)
+                let runningCall = RunningCall(handler: Int64(round), digest: 1)
+                #expect(finds.all.last == Found(slot: child.slot, runningCall: runningCall))
+                #expect(finds.all.count == round)
+                child.kill()
+            }
+            #expect(latest < .milliseconds(900))
+            watch.cancel()
+            slot.leave()
+        }
+    }
+
+    @Test("H14 a death is told whose process had the database open before the watch began")
+    func earlierNeighbor() throws {
+        try withFolder { folder in
+            try prepareSlots(folder.file())
+            let slot = try occupy(folder.file())
+            let child = try SlotChild(folder.file())
+            let finds = Finds()
+            let watch = try finds.watch(slot)
+            let start = ContinuousClock.now
+            child.kill()
+            #expect(finds.bell.wait())
+            #expect(ContinuousClock.now - start < .milliseconds(900))
+            #expect(finds.all == [Found(slot: child.slot, runningCall: nil)])
+            watch.cancel()
+            slot.leave()
+        }
+    }
+
+    @Test("H14 the death of a process whose id says nothing here is told within about a second")
+    func unknownProcess() throws {
+        try withFolder { folder in
+            try prepareSlots(folder.file())
+            let slot = try occupy(folder.file())
+            let child = try SlotChild(folder.file())
+            // As in another container: an id that is another process, which lives on.
+            try overwrite(folder.file() + "-processes", at: 64 + 64 * child.slot + 16, with: 1)
+            let finds = Finds()
+            let watch = try finds.watch(slot)
+            let start = ContinuousClock.now
+            child.kill()
+            try #require(finds.bell.wait())
+            #expect(ContinuousClock.now - start < .seconds(5))
+            #expect(finds.all == [Found(slot: child.slot, runningCall: nil)])
+            watch.cancel()
+            slot.leave()
+        }
+    }
+
+    @Test("H14 a process that becomes another program has left its store: told within about a second")
+    func replaced() throws {
+        try withFolder { folder in
+            try prepareSlots(folder.file())
+            let slot = try occupy(folder.file())
+            let child = try SlotChild(folder.file())
+            let finds = Finds()
+            let watch = try finds.watch(slot)
+            let start = ContinuousClock.now
+            try child.process.write("exec\n")
+            try #require(finds.bell.wait())
+            #expect(ContinuousClock.now - start < .seconds(5))
+            #expect(child.process.isRunning)
+            child.kill()
+            #expect(finds.all == [Found(slot: child.slot, runningCall: nil)])
+            watch.cancel()
+            slot.leave()
+        }
+    }
+
+    @Test("H14 a store that leaves is told of, though its process lives on and its slot is taken at once")
+    func left() throws {
+        try withFolder { folder in
+            try prepareSlots(folder.file())
+            let slot = try occupy(folder.file())
+            let child = try SlotChild(folder.file())
+            let bells = (0..<3).map { _ in Bell() }
+            let watches = try bells.map { bell in try slot.watchOthers { bell.ring() } }
+            let start = ContinuousClock.now
+            try child.tell("leave")
+            for bell in bells { #expect(bell.wait()) }
+            #expect(ContinuousClock.now - start < .milliseconds(900))
+            let next = try occupy(folder.file())
+            #expect(next.number == child.slot)
+            #expect(slot.found() == [])
+            for watch in watches { watch.cancel() }
+            #expect(child.process.isRunning)
+            slot.leave()
+            next.leave()
+        }
+    }
+
+    @Test("H14 a store of the same process that goes without leaving is told of at once")
+    func goneWithoutLeaving() throws {
+        try withFolder { folder in
+            try prepareSlots(folder.file())
+            let slot = try occupy(folder.file())
+            let finds = Finds()
+            var watch: (any ProcessWatch)?
+            do {
+                let other = try occupy(folder.file())
+                watch = try finds.watch(slot)
+                other.record(RunningCall(handler: 3, digest: 4))
+            }
+            let start = ContinuousClock.now
+            #expect(finds.bell.wait())
+            #expect(ContinuousClock.now - start < .milliseconds(900))
+            #expect(finds.all == [Found(slot: 1, runningCall: RunningCall(handler: 3, digest: 4))])
+            watch?.cancel()
+            slot.leave()
+        }
+    }
+
+    @Test("H14 a stopped process is not told of as dead")
+    func stopped() throws {
+        try withFolder { folder in
+            try prepareSlots(folder.file())
+            let slot = try occupy(folder.file())
+            let child = try SlotChild(folder.file())
+            let finds = Finds()
+            child.process.signal(SIGSTOP)
+            let watch = try finds.watch(slot)
+            // A store that dies later is told of first: the watch has looked at the stopped one, too.
+            let other = try SlotChild(folder.file())
+            other.kill()
+            #expect(finds.bell.wait())
+            #expect(finds.all == [Found(slot: other.slot, runningCall: nil)])
+            usleep(1_200_000)
+            #expect(finds.all.count == 1)
+            child.process.signal(SIGKILL)
+            #expect(finds.bell.wait())
+            #expect(finds.all.last == Found(slot: child.slot, runningCall: nil))
+            watch.cancel()
+            slot.leave()
+        }
+    }
+
+    @Test("H14 watches that are closed at the moment of a death leave nothing behind")
+    func canceledAtDeath() async throws {
+        try await withFolder { folder in
+            try prepareSlots(folder.file())
+            let slot = try occupy(folder.file())
+            for _ in 0..<20 {
+                let child = try SlotChild(folder.file())
+                let watches = try (0..<8).map { _ in try slot.watchOthers {} }
+                child.process.signal(SIGKILL)
+                await concurrently(watches.count) { watches[$0].cancel() }
+                child.kill()
+                _ = slot.found()
+            }
+            slot.leave()
+        }
+    }
+}

@@ -1,0 +1,69 @@
+import Foundation
+import Glibc
+import Handlers
+import Testing
+
+@Suite struct SharedThreadTests {
+    @Test("H14 fifty stores are watched on one thread; closed, they leave no thread and no descriptor")
+    func manyStores() async throws {
+        // In a process of its own, where nothing else starts threads.
+        await #expect(processExitsWith: .success) {
+            try withFolder { folder in
+                let paths = (0..<50).map { folder.file("\($0).db") }
+                // What the first store and the first thread of a process leave for good.
+                try occupy(paths[0]).watchOthers(ThreadDriver()) {}.cancel()
+                let before = (threads: count("task"), descriptors: count("fd"))
+                do {
+                    let slots = try paths.map(occupy)
+                    let others = try paths.map(occupy)
+                    let bells = paths.map { _ in Bell() }
+                    let watches = try zip(slots, bells).map { slot, bell in
+                        try slot.watchOthers(ThreadDriver()) { bell.ring() }
+                    }
+                    #expect(count("task") == before.threads + 1)
+                    for (other, bell) in zip(others, bells) {
+                        other.notifyOthers()
+                        #expect(bell.wait())
+                    }
+                    // One after the other; the last one ends with the thread.
+                    for watch in watches { watch.cancel() }
+                    #expect(eventually { count("task") == before.threads })
+                    for slot in slots + others { slot.leave() }
+                }
+                #expect(count("fd") == before.descriptors)
+            }
+        }
+    }
+
+    @Test("H14 the shared thread starts again after it has ended, as often as stores come and go")
+    func again() async throws {
+        await #expect(processExitsWith: .success) {
+            try await withFolder { folder in
+                let before = count("fd")
+                try occupy(folder.file()).leave()
+                await concurrently(4) { index in
+                    for _ in 0..<300 {
+                        guard let slot = try? occupy(folder.file()),
+                            let watch = try? slot.watchOthers(ThreadDriver(), {})
+                        else { fatalError("a store cannot be watched") }
+                        watch.cancel()
+                        slot.leave()
+                    }
+                }
+                #expect(count("fd") == before)
+            }
+        }
+    }
+}
+
+/// How many entries a folder of this process in /proc has.
+private func count(_ folder: String) -> Int {
+    (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/" + folder).count) ?? -1
+}
+
+/// Whether something comes true; the kernel removes a thread a moment after it was joined.
+private func eventually(_ isTrue: () -> Bool) -> Bool {
+    let deadline = ContinuousClock.now + .seconds(10)
+    while !isTrue(), ContinuousClock.now < deadline { sched_yield() }
+    return isTrue()
+}
