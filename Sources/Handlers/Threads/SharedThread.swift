@@ -10,7 +10,7 @@ final class SharedThread: Sendable {
     private static let current = Mutex<SharedThread?>(nil)
 
     private struct State {
-        var arrived: [Member] = []
+        var arrived: [(member: Member, make: @Sendable () -> any DrivenLoop)] = []
         var hasEnded = false
     }
 
@@ -27,8 +27,8 @@ final class SharedThread: Sendable {
         try current.withLock { (current) throws(HandlerError) in
             let shared: SharedThread
             if let current { shared = current } else { shared = try SharedThread() }
-            let member = Member(shared, make)
-            shared.state.withLock { $0.arrived.append(member) }
+            let member = Member(shared)
+            shared.state.withLock { $0.arrived.append((member, make)) }
             if current == nil {
                 // It finds its first loop when it starts.
                 let thread = try WorkerThread("shared loops", blocksSignals: true) { shared.run() }
@@ -64,7 +64,7 @@ final class SharedThread: Sendable {
             defer { state.arrived = [] }
             return state.arrived
         }
-        return arrived.map(Turns.init)
+        return arrived.map { Turns($0.member, $0.make()) }
     }
 
     /// Returns whether the thread ends: no loop has arrived, and none will.
@@ -101,15 +101,12 @@ final class SharedThread: Sendable {
         thread.withLock { $0?.join() }
     }
 
-    /// A loop as its owner sees it.
+    /// A loop as its owner sees it. It keeps nothing of the loop, whose files must be closed when ``join()`` returns.
     private final class Member: RunningLoop {
-        let make: @Sendable () -> any DrivenLoop
         let isOver = Monitor(false)
         private let thread: SharedThread
 
-        init(_ thread: SharedThread, _ make: @escaping @Sendable () -> any DrivenLoop) {
-            (self.thread, self.make) = (thread, make)
-        }
+        init(_ thread: SharedThread) { self.thread = thread }
 
         func join() { thread.join(self) }
     }
@@ -124,9 +121,8 @@ final class SharedThread: Sendable {
         private var deadline: Int64?
         private(set) var isOver = false
 
-        init(_ member: Member) {
-            self.member = member
-            loop = member.make()
+        init(_ member: Member, _ loop: any DrivenLoop) {
+            (self.member, self.loop) = (member, loop)
             deadline = 0
         }
 

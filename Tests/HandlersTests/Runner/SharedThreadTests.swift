@@ -35,6 +35,26 @@ import Testing
         }
     }
 
+    @Test("H14 a watch that is closed keeps nothing open, while the shared thread goes on for other stores")
+    func closedBesideOthers() async throws {
+        await #expect(processExitsWith: .success) {
+            try withFolder { folder in
+                let staying = try occupy(folder.file("staying.db"))
+                let watch = try staying.watchOthers(ThreadDriver()) {}
+                let before = folder.openFiles
+                for _ in 0..<2000 {
+                    do {
+                        let slot = try occupy(folder.file())
+                        try slot.watchOthers(ThreadDriver()) {}.cancel()
+                    }
+                    try #require(folder.openFiles == before)
+                }
+                watch.cancel()
+                staying.leave()
+            }
+        }
+    }
+
     @Test("H14 the shared thread starts again after it has ended, as often as stores come and go")
     func again() async throws {
         await #expect(processExitsWith: .success) {
