@@ -43,6 +43,8 @@ import World
 
     private struct Noted: AsyncHandler {
         static let id = "world.noted"
+        /// Long, so that SQLite needs memory to bind it.
+        var text = String(repeating: "x", count: 5000)
         func run(_ call: AsyncCall<TimerFired>) async throws { log.append("called, attempt \(call.attempt)") }
     }
 
@@ -73,6 +75,7 @@ import World
         let other = try open()
         try write(other)
         var (number, failures, locked): (Int32, Int, [Int32]) = (0, 0, [])
+        var others: [String] = []
         var isDone = false
         while !isDone {
             number += 1
@@ -83,14 +86,20 @@ import World
                     try step.schedule(Noted().durable, after: .seconds(3600))
                     throw CancellationError()
                 }
-            } catch is CancellationError {} catch { failures += 1 }
+            } catch is CancellationError {
+            } catch {
+                failures += 1
+                if (error as? HandlerError)?.isStorageFailure != true { others.append("\(error)") }
+            }
             isDone = dh_fail_allocation(0) > 0
             // The store that failed lives, and does nothing more.
             withExtendedLifetime(store) {
                 do { try write(other) } catch { locked.append(number) }
             }
         }
-        print("\(failures > 20 ? "failed" : "\(failures) failures in \(number)"), locked out after \(locked)")
+        print(
+            "\(failures > 20 ? "failed" : "\(failures) failures in \(number)"), locked out after \(locked), other errors \(others)"
+        )
     }
 
     static func main() throws {

@@ -34,8 +34,12 @@ import Testing
         #expect(try lastLine("close") == "first done, called, attempt 1, second done")
     }
 
-    @Test("Z4 a step that finds no memory, not even to be undone, does not lock others out")
-    func outOfMemory() throws { #expect(try lastLine("memory") == "failed, locked out after []") }
+    @Test(
+        "Z4 a step that finds no memory, not even to be undone, blames the store and does not lock others out"
+    )
+    func outOfMemory() throws {
+        #expect(try lastLine("memory") == "failed, locked out after [], other errors []")
+    }
 
     private func lastLine(_ word: String) throws -> Substring? {
         let folder = FileManager.default.temporaryDirectory.appending(path: "world-\(UUID())")
