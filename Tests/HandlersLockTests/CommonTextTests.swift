@@ -23,7 +23,8 @@ import XMPPModules
             [
                 "PRAGMA journal_mode = WAL", #"PRAGMA synchronous = \(Self.durability(synchronous))"#,
                 "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -2048",
-                #"PRAGMA cache_size = -\(Self.cacheSize)"#, #"PRAGMA journal_size_limit = \(Self.logLimit)"#,
+                "PRAGMA page_size", #"PRAGMA cache_size = -\(Self.cacheSize)"#,
+                #"PRAGMA journal_size_limit = \(Self.logLimit)"#,
                 "PRAGMA application_id", #"PRAGMA application_id = \(Connection.applicationID)"#,
                 "SELECT application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id",
             ]
