@@ -20,8 +20,8 @@ debug builds and with the package trait `Failpoints`. The world ([Sources/World]
 with the world.
 
 ```
-pushwake world --seed 14 --lives 40 --fault no-fence          # shortened, with its last events
-pushwake omemo world --seed 3 --lives 40 --fault ratchet-apart
+pushwake world --seed 56 --lives 40 --fault no-fence          # shortened, with its last events
+pushwake omemo world --seed 1 --lives 40 --fault ratchet-apart
 ```
 
 | Fault | What is wrong | Violation | Seed | Lives until then | Time on one core |

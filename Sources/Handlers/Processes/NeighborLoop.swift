@@ -13,6 +13,8 @@ final class NeighborLoop: DrivenLoop {
     static let rest: Int64 = 2
     /// The interval of looks while there are other stores, in milliseconds.
     static let lookInterval: Int64 = 1000
+    /// The interval of looks without other stores: one may have come whose signal was lost.
+    static let loneInterval: Int64 = 10_000
     /// The interval of looks where the stores have no pipe.
     static let pollInterval: Int64 = 100
 
@@ -35,7 +37,7 @@ final class NeighborLoop: DrivenLoop {
     ) {
         (self.slot, self.edges, self.stop) = (slot, edges, stop)
         (self.seen, self.neighbors, self.changed) = (seen, neighbors, changed)
-        nextLook = Self.now() + Self.lookInterval
+        nextLook = Self.now() + (neighbors.isEmpty ? Self.loneInterval : Self.lookInterval)
     }
 
     func turn(_ found: [PollEntry]) -> Pause? {
@@ -60,14 +62,14 @@ final class NeighborLoop: DrivenLoop {
     }
 
     private func look() -> Bool {
-        defer { nextLook = Self.now() + Self.lookInterval }
+        defer { nextLook = Self.now() + (neighbors.isEmpty ? Self.loneInterval : Self.lookInterval) }
         return neighbors.look()
     }
 
     private func pause() -> Pause {
         var pause = Pause([PollEntry(edges.descriptor)])
         if slot.signal == nil { pause.limit(to: Self.pollInterval) }
-        if !neighbors.isEmpty { pause.limit(to: max(0, nextLook - Self.now())) }
+        pause.limit(to: max(0, nextLook - Self.now()))
         return pause
     }
 

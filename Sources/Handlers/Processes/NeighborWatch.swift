@@ -9,8 +9,8 @@ final class NeighborWatch: ProcessWatch {
     init(
         _ slot: ProcessSlot, _ driver: any LoopDriver, _ changed: @escaping @Sendable () -> Void
     ) throws(HandlerError) {
-        let stop = try NeighborStop(slot.signal)
-        let edges = try Self.edges(of: stop)
+        let stop = try NeighborStop()
+        let edges = try Self.edges(of: stop, slot.signal)
         // From here on nothing is missed, before the first turn.
         let (seen, neighbors) = (slot.countOfOthers, Neighbors(slot, edges))
         loop = try driver.startShared {
@@ -26,10 +26,11 @@ final class NeighborWatch: ProcessWatch {
         loop.join()
     }
 
-    private static func edges(of stop: NeighborStop) throws(HandlerError) -> EdgeWatch {
+    private static func edges(of stop: NeighborStop, _ pipe: SignalPipe?) throws(HandlerError) -> EdgeWatch {
         do throws(Errno) {
             let edges = try EdgeWatch()
             try edges.add(stop.descriptor)
+            if let pipe { try edges.add(pipe.descriptor) }
             return edges
         } catch {
             throw SlotFileErrors.cannotWatch(error)
@@ -38,26 +39,21 @@ final class NeighborWatch: ProcessWatch {
 }
 
 /// The request to end a ``NeighborLoop``.
+///
+/// It does not wake the loop by the pipe: another program that reads the pipe would keep the loop, and who waits for its end, for ever.
 final class NeighborStop: Sendable {
     private let isSet = Atomic<Bool>(false)
-    private let pipe: SignalPipe?
-    /// Wakes the loop where the stores have no pipe.
-    private let signal: WakeSignal?
+    private let signal: WakeSignal
 
-    init(_ pipe: SignalPipe?) throws(HandlerError) {
-        self.pipe = pipe
-        signal = pipe == nil ? try WakeSignal() : nil
-    }
+    init() throws(HandlerError) { signal = try WakeSignal() }
 
     /// What wakes the loop.
-    var descriptor: Int32 { pipe?.descriptor ?? signal?.fileDescriptor ?? -1 }
+    var descriptor: Int32 { signal.fileDescriptor }
 
     var isRaised: Bool { isSet.load(ordering: .sequentiallyConsistent) }
 
-    /// Other stores that the pipe wakes find no change.
     func raise() {
         guard !isSet.exchange(true, ordering: .sequentiallyConsistent) else { return }
-        pipe?.raise()
-        signal?.raise()
+        signal.raise()
     }
 }

@@ -10,17 +10,10 @@ extension Connection {
     /// 2. Processes that were alive do not see the commit, and the first process after them does: a lease in it would belong to a
     ///    slot that was recovered long ago. So a commit of this process takes its place.
     ///
-    /// While another process has the write lock nothing happens: the commit of that process takes the place.
+    /// It waits for the write lock: whoever has it may roll back, and would leave everything as it is.
     func settleLog() throws(HandlerError) {
         if BuiltInFault.trustLog.isOn { return }
-        let patience = busyTimeout
-        setBusyTimeout(0)
-        defer { setBusyTimeout(patience) }
-        do throws(HandlerError) {
-            try begin()
-        } catch  where error.code == .databaseLocked {
-            return
-        }
+        try begin()
         do throws(HandlerError) {
             if try writeLogAgain() {
                 // A value that is set again is written nonetheless.

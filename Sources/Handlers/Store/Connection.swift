@@ -16,8 +16,6 @@ final class Connection {
     var wasNarrowed = false
     // Looked up on every call, and never while it changes.
     @exclusivity(unchecked) private var statements = StatementCache()
-    /// How long SQLite waits for another process's lock, in milliseconds.
-    private(set) var busyTimeout: Int32 = 0
     /// The number of calls of each handler stored since the store was opened, and whether too many waited at the last count.
     var waitingCalls: [String: (count: Int, isCrowded: Bool)] = [:]
     /// The failure of the storage after which the open transaction cannot commit.
@@ -37,10 +35,7 @@ final class Connection {
     }
 
     /// - Parameter milliseconds: How long SQLite waits for another process's lock.
-    func setBusyTimeout(_ milliseconds: Int32) {
-        sqlite3_busy_timeout(database, milliseconds)
-        busyTimeout = milliseconds
-    }
+    func setBusyTimeout(_ milliseconds: Int32) { sqlite3_busy_timeout(database, milliseconds) }
 
     // MARK: The transaction
 
