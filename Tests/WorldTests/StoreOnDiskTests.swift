@@ -236,6 +236,19 @@ import Testing
         machine.disk.kill(process)
     }
 
+    /// Adds a note and loses the power; that note and an earlier one must be there then.
+    private static func expectKept(
+        _ number: Int, after earlier: Int, on machine: Machine, _ comment: Comment
+    ) throws {
+        try machine.reopened { store in
+            try add(number, to: store)
+            machine.disk.losePower()
+        }
+        machine.processes.losePower()
+        let notes = try machine.reopened { try Self.notes($0) }
+        #expect(notes.contains(Int64(number)) && notes.contains(Int64(earlier)), comment)
+    }
+
     @Test("Z2 a commit after one whose sync failed, and whose process died at once, survives a loss of power")
     func commitAfterFailedSync() throws {
         for seed in 0..<8 as Range<UInt64> {
@@ -246,15 +259,7 @@ import Testing
                 try Self.add(0, to: store)
                 try Self.dieInCommit(1, store, on: machine, after: .ioError)
             }
-            try machine.reopened { store in
-                try Self.add(2, to: store)
-                machine.disk.losePower()
-            }
-            machine.processes.losePower()
-            try machine.reopened { store in
-                let notes = try Self.notes(store)
-                #expect(notes.contains(2) && notes.contains(0), "seed \(seed): \(notes)")
-            }
+            try Self.expectKept(2, after: 0, on: machine, "seed \(seed)")
         }
     }
 
@@ -283,15 +288,7 @@ import Testing
                 #expect(throws: HandlerError.self) { _ = try machine.open() }
                 machine.disk.onCall = nil
             }
-            try machine.reopened { store in
-                try Self.add(2, to: store)
-                machine.disk.losePower()
-            }
-            machine.processes.losePower()
-            try machine.reopened { store in
-                let notes = try Self.notes(store)
-                #expect(notes.contains(2) && notes.contains(0), "seed \(seed): \(notes)")
-            }
+            try Self.expectKept(2, after: 0, on: machine, "seed \(seed)")
         }
     }
 
@@ -309,6 +306,37 @@ import Testing
         machine.disk.current = second
         try other.recoverDead()
         machine.disk.kill(second)
+        let notes = try machine.reopened { try Self.notes($0) }
+        #expect(notes == [])
+    }
+
+    @Test("Z2 a dead process is not recovered beside a step that may roll back, but after it")
+    func recoveryBesideStep() throws {
+        struct Undone: Error {}
+        let machine = Machine(seed: 6)
+        let first = machine.start()
+        let store = try machine.open()
+        let second = machine.start()
+        let other = try machine.open()
+        let third = machine.start()
+        let writer = try machine.open()
+        machine.disk.current = first
+        try Self.dieInCommit(1, store, on: machine, after: nil)
+        machine.processes.kill(slot: 0)
+        machine.disk.current = third
+        var refusal: (any Error)?
+        do {
+            try writer.step { _ in
+                machine.disk.current = second
+                do { try other.recoverDead() } catch { refusal = error }
+                machine.disk.current = third
+                throw Undone()
+            }
+        } catch is Undone {}
+        #expect((refusal as? HandlerError)?.code == .databaseLocked)
+        machine.disk.current = second
+        try other.recoverDead()
+        for process in [second, third] { machine.disk.kill(process) }
         let notes = try machine.reopened { try Self.notes($0) }
         #expect(notes == [])
     }

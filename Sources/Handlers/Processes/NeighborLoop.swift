@@ -7,15 +7,15 @@ import Platform
 ///   another process ends ────▶ ProcessExit ──┴──▶ EdgeWatch ──▶ turn ──▶ look at the count and the locks ──▶ changed()
 ///   a second has passed ───────────────────────────────────────▶ turn
 /// ```
-/// The look in each second is for what has no descriptor: exec, a process of another container, a signal that was lost.
+/// The regular look is for what has no descriptor: exec, a process of another container, a signal that was lost.
 final class NeighborLoop: DrivenLoop {
     /// The least time from the end of one call to the beginning of the next, in milliseconds.
     static let rest: Int64 = 2
     /// The interval of looks while there are other stores, in milliseconds.
     static let lookInterval: Int64 = 1000
-    /// The interval of looks without other stores: one may have come whose signal was lost.
+    /// The interval of looks without other stores, in milliseconds: one may have come whose signal was lost.
     static let loneInterval: Int64 = 10_000
-    /// The interval of looks where the stores have no pipe.
+    /// The interval of looks where the stores have no pipe, in milliseconds.
     static let pollInterval: Int64 = 100
 
     private let slot: ProcessSlot
@@ -37,7 +37,7 @@ final class NeighborLoop: DrivenLoop {
     ) {
         (self.slot, self.edges, self.stop) = (slot, edges, stop)
         (self.seen, self.neighbors, self.changed) = (seen, neighbors, changed)
-        nextLook = Self.now() + (neighbors.isEmpty ? Self.loneInterval : Self.lookInterval)
+        nextLook = Self.nextLook(beside: neighbors)
     }
 
     func turn(_ found: [PollEntry]) -> Pause? {
@@ -62,8 +62,12 @@ final class NeighborLoop: DrivenLoop {
     }
 
     private func look() -> Bool {
-        defer { nextLook = Self.now() + (neighbors.isEmpty ? Self.loneInterval : Self.lookInterval) }
+        defer { nextLook = Self.nextLook(beside: neighbors) }
         return neighbors.look()
+    }
+
+    private static func nextLook(beside neighbors: Neighbors) -> Int64 {
+        now() + (neighbors.isEmpty ? loneInterval : lookInterval)
     }
 
     private func pause() -> Pause {

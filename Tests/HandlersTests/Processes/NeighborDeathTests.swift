@@ -22,11 +22,19 @@ import Testing
         }
     }
 
-    @Test("H14 the death of a process is told, and its slot can be recovered in that moment")
-    func killed() throws {
+    /// Occupies the only slot in use of a new database.
+    private func withSlot(_ body: (Folder, ProcessSlot) throws -> Void) throws {
         try withFolder { folder in
             try prepareSlots(folder.file())
             let slot = try occupy(folder.file())
+            try body(folder, slot)
+            slot.leave()
+        }
+    }
+
+    @Test("H14 the death of a process is told, and its slot can be recovered in that moment")
+    func killed() throws {
+        try withSlot { folder, slot in
             let finds = Finds()
             let watch = try finds.watch(slot)
             var latest = Duration.zero
@@ -46,15 +54,12 @@ import Testing
             }
             #expect(latest < .milliseconds(900))
             watch.cancel()
-            slot.leave()
         }
     }
 
     @Test("H14 a death is told whose process had the database open before the watch began")
     func earlierNeighbor() throws {
-        try withFolder { folder in
-            try prepareSlots(folder.file())
-            let slot = try occupy(folder.file())
+        try withSlot { folder, slot in
             let child = try SlotChild(folder.file())
             let finds = Finds()
             let watch = try finds.watch(slot)
@@ -64,15 +69,12 @@ import Testing
             #expect(ContinuousClock.now - start < .milliseconds(900))
             #expect(finds.all == [Found(slot: child.slot, runningCall: nil)])
             watch.cancel()
-            slot.leave()
         }
     }
 
     @Test("H14 the death of a process whose id says nothing here is told within about a second")
     func unknownProcess() throws {
-        try withFolder { folder in
-            try prepareSlots(folder.file())
-            let slot = try occupy(folder.file())
+        try withSlot { folder, slot in
             let child = try SlotChild(folder.file())
             // As in another container: an id that is another process, which lives on.
             try overwrite(folder.file() + "-processes", at: 64 + 64 * child.slot + 16, with: 1)
@@ -84,15 +86,12 @@ import Testing
             #expect(ContinuousClock.now - start < .seconds(5))
             #expect(finds.all == [Found(slot: child.slot, runningCall: nil)])
             watch.cancel()
-            slot.leave()
         }
     }
 
     @Test("H14 a process that becomes another program has left its store: told within about a second")
     func replaced() throws {
-        try withFolder { folder in
-            try prepareSlots(folder.file())
-            let slot = try occupy(folder.file())
+        try withSlot { folder, slot in
             let child = try SlotChild(folder.file())
             let finds = Finds()
             let watch = try finds.watch(slot)
@@ -104,15 +103,12 @@ import Testing
             child.kill()
             #expect(finds.all == [Found(slot: child.slot, runningCall: nil)])
             watch.cancel()
-            slot.leave()
         }
     }
 
     @Test("H14 a store that leaves is told of, though its process lives on and its slot is taken at once")
     func left() throws {
-        try withFolder { folder in
-            try prepareSlots(folder.file())
-            let slot = try occupy(folder.file())
+        try withSlot { folder, slot in
             let child = try SlotChild(folder.file())
             let bells = (0..<3).map { _ in Bell() }
             let watches = try bells.map { bell in try slot.watchOthers { bell.ring() } }
@@ -125,16 +121,13 @@ import Testing
             #expect(slot.found() == [])
             for watch in watches { watch.cancel() }
             #expect(child.process.isRunning)
-            slot.leave()
             next.leave()
         }
     }
 
     @Test("H14 a store of the same process that goes without leaving is told of at once")
     func goneWithoutLeaving() throws {
-        try withFolder { folder in
-            try prepareSlots(folder.file())
-            let slot = try occupy(folder.file())
+        try withSlot { folder, slot in
             let finds = Finds()
             var watch: (any ProcessWatch)?
             do {
@@ -147,15 +140,12 @@ import Testing
             #expect(ContinuousClock.now - start < .milliseconds(900))
             #expect(finds.all == [Found(slot: 1, runningCall: RunningCall(handler: 3, digest: 4))])
             watch?.cancel()
-            slot.leave()
         }
     }
 
     @Test("H14 a stopped process is not told of as dead")
     func stopped() throws {
-        try withFolder { folder in
-            try prepareSlots(folder.file())
-            let slot = try occupy(folder.file())
+        try withSlot { folder, slot in
             let child = try SlotChild(folder.file())
             let finds = Finds()
             child.process.signal(SIGSTOP)
@@ -171,7 +161,6 @@ import Testing
             #expect(finds.bell.wait())
             #expect(finds.all.last == Found(slot: child.slot, runningCall: nil))
             watch.cancel()
-            slot.leave()
         }
     }
 

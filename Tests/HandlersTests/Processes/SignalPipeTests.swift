@@ -1,9 +1,11 @@
 import Foundation
 import Glibc
-import Handlers
+import Platform
 import Synchronization
 import TestThreads
 import Testing
+
+@testable import Handlers
 
 @Suite(.serialized, .ownThread) struct SignalPipeTests {
     private func pipe(_ folder: Folder) -> String { folder.file() + "-signal" }
@@ -59,6 +61,35 @@ import Testing
             watch.cancel()
             slot.leave()
             other.leave()
+        }
+    }
+
+    @Test("H14 a watch ends without the pipe, which another program may read")
+    func endWithoutPipe() throws {
+        try withFolder { folder in
+            let slot = try occupy(folder.file())
+            let descriptor = open(pipe(folder), O_RDWR | O_NONBLOCK | O_CLOEXEC)
+            defer { close(descriptor) }
+            let watch = try slot.watchOthers {}
+            var bytes = [UInt8](repeating: 0, count: 1 << 16)
+            while read(descriptor, &bytes, bytes.count) > 0 {}
+            watch.cancel()
+            #expect(read(descriptor, &bytes, bytes.count) == -1 && errno == EAGAIN)
+            slot.leave()
+        }
+    }
+
+    @Test("H14 a store that is alone looks around, too: the signal of one that has come may be lost")
+    func lone() throws {
+        try withFolder { folder in
+            let slot = try occupy(folder.file())
+            let edges = try EdgeWatch()
+            let loop = NeighborLoop(
+                slot, edges, try NeighborStop(), seen: slot.countOfOthers, neighbors: Neighbors(slot, edges)
+            ) {}
+            let pause = try #require(loop.turn([])?.milliseconds)
+            #expect(pause > NeighborLoop.lookInterval && pause <= NeighborLoop.loneInterval)
+            slot.leave()
         }
     }
 
