@@ -2,7 +2,8 @@
 // Targets are in the order in which data passes them; a dependency may only point up this list.
 //
 // docs/internals/architecture.md answers: what happens to a stanza, what happens between COMMIT and the socket, what a kill costs at
-// each place, which process owns a stream, how the death of a process is noticed, what each table holds.
+// each place, which process owns a stream, what ends a stream, how the death of a process is noticed, what a failed sync or a restored
+// backup means, what each table holds.
 // docs/internals/bounds.md lists the limit of everything that others can fill; docs/README.md lists the other pages.
 
 import CompilerPluginSupport

@@ -6,7 +6,7 @@ import Synchronization
 /// It does not advance while there is no stream, so a process that was frozen for an hour does not find everything
 /// expired when it thaws.
 final class ConnectedClock: Sendable {
-    /// The interval of storing the connected time while something waits for it: a kill loses at most this.
+    /// The interval of storing the connected time while a deadline is near: a kill loses at most this then.
     static let storedEvery = Duration.seconds(10)
 
     /// The delay after which the process counts as frozen.

@@ -31,8 +31,9 @@ struct WriteAheadLog {
 
     /// Writes the last transaction again, and the ones after it that only mark where a process has written so before.
     ///
-    /// Everything before is on the disk: a process begins its first transaction after it has written the end of the log again,
-    /// and the next one when the one before was synced.
+    /// Everything before is on the disk: the process that recovers a dead one writes the end of the log again before it adds a
+    /// transaction, and each later transaction follows the sync of the one before. A store that is opened while another process is
+    /// recovering does not wait for it, so its first commit may follow frames that are lost.
     ///
     /// - Parameter check: Throws for a code that is an error.
     /// - Returns: Whether there is a log.
@@ -79,14 +80,14 @@ struct WriteAheadLog {
         return true
     }
 
-    /// Where a frame begins; the first one is 1.
+    /// The offset of a frame; the first one has the number 1.
     private func place(_ frame: Int) -> Int64 { Int64(Self.headerSize + (frame - 1) * frameSize) }
 
     /// The number of the last frame that was committed.
     private func lastFrame(_ check: Check) throws(HandlerError) -> Int {
         guard let (file, methods) = file(SQLITE_FCNTL_FILE_POINTER) else { return 0 }
         var index: UnsafeMutableRawPointer?
-        // The connection has mapped the first region of the index already; this only tells where.
+        // The connection has mapped the first region of the index already; this only returns its address.
         try check(methods.xShmMap(file, 0, 32 << 10, 0, &index))
         return index.map { Int($0.load(fromByteOffset: 16, as: UInt32.self)) } ?? 0
     }

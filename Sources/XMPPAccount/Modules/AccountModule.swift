@@ -4,8 +4,8 @@ public import XMPPCore
 /// A feature of an account: what it makes of the stanzas that arrive, what it asks for when a session begins, what it
 /// announces, and what it stores.
 ///
-/// A module is code and configuration, the same in every process; what it knows is in the store. Everything it does
-/// happens inside a step, so it commits together with the count of what arrived.
+/// A module is code and configuration, the same in every process; what it knows is in the store. Everything it
+/// stores happens inside a step, so it commits together with the count of what arrived.
 ///
 /// ```swift
 /// struct Attention: AccountModule {
