@@ -13,6 +13,8 @@ int dh_edges_add(int edges, int descriptor) {
     return epoll_ctl(edges, EPOLL_CTL_ADD, descriptor, &event);
 }
 
+void dh_edges_remove(int edges, int descriptor) { epoll_ctl(edges, EPOLL_CTL_DEL, descriptor, 0); }
+
 int dh_edges_take(int edges, int *descriptors, int limit) {
     struct epoll_event events[16];
     int count;

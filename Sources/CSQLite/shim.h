@@ -8,3 +8,7 @@ static inline int dh_bind_text(sqlite3_stmt *statement, int index, const char *t
 static inline int dh_bind_blob(sqlite3_stmt *statement, int index, const void *bytes, int length) {
     return sqlite3_bind_blob(statement, index, bytes, length, SQLITE_TRANSIENT);
 }
+// A function with a variable number of arguments.
+static inline int dh_config_checkpoint_at_close(sqlite3 *database, int is_on) {
+    return sqlite3_db_config(database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !is_on, (int *)0);
+}

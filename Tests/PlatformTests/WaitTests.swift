@@ -59,6 +59,18 @@ import Testing
         #expect(edges.take().sorted() == pipes.map { $0.pipe.readEnd }.sorted())
     }
 
+    @Test("H14 a descriptor that was removed is not found, though a copy of it is open as in a forked child")
+    func removedEdge() throws {
+        let end = try WakeEnd()
+        let copy = dup(end.pipe.readEnd)
+        let edges = try EdgeWatch()
+        try edges.add(copy)
+        edges.remove(copy)
+        close(copy)
+        end.pipe.raise()
+        #expect(edges.take() == [])
+    }
+
     @Test("H14 the end of a process is an edge, also if it has ended before; one that is gone has none")
     func processExit() throws {
         var process = pid_t()

@@ -222,12 +222,20 @@ import Testing
     }
 
     /// Lets the commit of a note fail at a sync, and kills the process there or after it.
+    ///
+    /// - Parameter isFirst: Whether it is the first one of its log, whose head is synced before.
     private static func dieInCommit(
-        _ number: Int, _ store: HandlerStore, on machine: Machine, after fault: SimulatedDisk.Fault?
+        _ number: Int, _ store: HandlerStore, on machine: Machine, isFirst: Bool = false,
+        after fault: SimulatedDisk.Fault?
     ) throws {
         let process = try #require(machine.disk.current)
+        var isHead = isFirst
         machine.disk.onCall = { call in
             guard call.kind == .sync else { return nil }
+            if isHead {
+                isHead = false
+                return nil
+            }
             if fault == nil { machine.disk.kill(process) }
             return fault
         }
@@ -289,6 +297,137 @@ import Testing
                 machine.disk.onCall = nil
             }
             try Self.expectKept(2, after: 0, on: machine, "seed \(seed)")
+        }
+    }
+
+    @Test(
+        "Z2 what a store confirms that opens while another process recovers a dead one survives a loss of power"
+    )
+    func openedBesideRecovery() throws {
+        for seed in 0..<8 as Range<UInt64> {
+            let machine = Machine(seed: seed)
+            _ = machine.start()
+            do {
+                let store = try machine.open()
+                try Self.add(0, to: store)
+                try Self.dieInCommit(1, store, on: machine, after: .ioError)
+            }
+            machine.processes.kill(slot: 0)
+            var failure: (any Error)?
+            // The other process has taken the slot, and gets no further.
+            _ = try machine.processes.presence("/app.db") { (_, _) throws(HandlerError) in
+                do {
+                    _ = machine.start()
+                    let store = try machine.open()
+                    try Self.add(2, to: store)
+                    machine.disk.losePower()
+                } catch {
+                    failure = error
+                }
+            }
+            #expect(failure == nil)
+            machine.processes.losePower()
+            let notes = try machine.reopened { try Self.notes($0) }
+            #expect(notes.contains(0) && notes.contains(2), "seed \(seed): \(notes)")
+        }
+    }
+
+    @Test("Z2 a commit after one whose sync failed, and whose store was closed, survives a loss of power")
+    func closedAfterFailedSync() throws {
+        for seed in 0..<8 as Range<UInt64> {
+            let machine = Machine(seed: seed)
+            _ = machine.start()
+            do {
+                let store = try machine.open()
+                try Self.add(0, to: store)
+                // Until after the close, so that the log stays.
+                machine.disk.onCall = { $0.kind == .sync ? .ioError : nil }
+                #expect(throws: HandlerError.self) { try Self.add(1, to: store) }
+            }
+            #expect(machine.processes.alive.isEmpty)
+            try Self.expectKept(2, after: 0, on: machine, "seed \(seed)")
+        }
+    }
+
+    @Test(
+        "Z2 a store that cannot settle the log leaves it where it is, so a loss of power finds the database whole"
+    )
+    func refusedBeforeSettled() throws {
+        for seed in 0..<8 as Range<UInt64> {
+            for last in 1...20 {
+                let machine = Machine(seed: seed)
+                _ = machine.start()
+                do { try Self.add(0, to: machine.open()) }
+                // The log is empty now.
+                do {
+                    let store = try machine.open()
+                    try Self.dieInCommit(1, store, on: machine, isFirst: true, after: .ioError)
+                }
+                machine.processes.kill(slot: 0)
+                let process = machine.start()
+                Self.failFirstSync(on: machine) { if $0 == last { machine.disk.kill(process) } }
+                #expect(throws: HandlerError.self) { _ = try machine.open() }
+                machine.disk.onCall = nil
+                machine.disk.losePower()
+                machine.processes.losePower()
+                try machine.reopened { store in
+                    let notes = try Self.notes(store)
+                    let integrity = try store.step { try $0.all("PRAGMA integrity_check") { $0.text(0) } }
+                    #expect(notes.first == 0 && integrity == ["ok"], "seed \(seed), call \(last)")
+                }
+            }
+        }
+    }
+
+    @Test(
+        "Z2 a NORMAL store is whole after a loss of power in the checkpoint that follows a failed one",
+        arguments: [true, false])
+    func failedCheckpoint(isClosed: Bool) throws {
+        for seed in 0..<8 as Range<UInt64> {
+            for last in 1...40 {
+                let machine = Machine(seed: seed, synchronous: .normal)
+                var process = machine.start()
+                var count = 0
+                do {
+                    let store = try machine.open()
+                    while count < 12 {
+                        try Self.add(count, to: store)
+                        count += 1
+                    }
+                    Self.failFirstSync(on: machine) { if $0 == last { machine.disk.kill(process) } }
+                    if !isClosed {
+                        try store.connectionState { $0.takeOverCheckpoints(at: 1) }
+                        for number in 12...14 { try? Self.add(number, to: store) }
+                    }
+                }
+                if isClosed {
+                    if !process.isDead { process = machine.start() }
+                    _ = try? machine.open()
+                }
+                machine.disk.onCall = nil
+                machine.disk.losePower()
+                machine.processes.losePower()
+                try machine.reopened { store in
+                    let notes = try Self.notes(store)
+                    let integrity = try store.step { try $0.all("PRAGMA integrity_check") { $0.text(0) } }
+                    #expect(
+                        notes == (0..<Int64(notes.count)).map { $0 } && integrity == ["ok"],
+                        "seed \(seed), call \(last), \(notes.count) notes")
+                }
+            }
+        }
+    }
+
+    /// Lets the next sync fail.
+    ///
+    /// - Parameter then: Called before each write and sync that follows, with its number from 1 on.
+    private static func failFirstSync(on machine: Machine, then: @escaping (_ call: Int) -> Void) {
+        var calls = 0
+        machine.disk.onCall = { call in
+            guard call.kind == .sync || calls > 0 && call.kind == .write else { return nil }
+            defer { calls += 1 }
+            if calls > 0 { then(calls) }
+            return calls == 0 ? .ioError : nil
         }
     }
 

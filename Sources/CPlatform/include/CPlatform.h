@@ -28,6 +28,9 @@ int dh_edges_make(void);
 /// Adds a descriptor to a set: it is found each time it becomes readable. Returns 0, or -1 with errno.
 int dh_edges_add(int edges, int descriptor);
 
+/// Removes a descriptor from a set; nothing happens where it is not in it.
+void dh_edges_remove(int edges, int descriptor);
+
 /// Finds at most `limit` (1 to 16) descriptors that became readable since they were found last, and returns their number. Never
 /// waits.
 int dh_edges_take(int edges, int *_Nonnull descriptors, int limit);

@@ -34,7 +34,11 @@ struct Neighbors: Sendable {
 
     private mutating func forget(_ aliveByte: Int64) {
         aliveBytes.remove(aliveByte)
-        exits[aliveByte] = nil
+        endWatch(aliveByte)
+    }
+
+    private mutating func endWatch(_ aliveByte: Int64) {
+        if let exit = exits.removeValue(forKey: aliveByte) { edges.remove(exit.descriptor) }
     }
 
     /// Two stores of one process report their ends themselves.
@@ -46,7 +50,7 @@ struct Neighbors: Sendable {
     /// Stops to watch the processes that have ended. Returns whether there was one.
     mutating func exited(_ descriptors: [Int32]) -> Bool {
         let ended = exits.filter { descriptors.contains($0.value.descriptor) }
-        for aliveByte in ended.keys { exits[aliveByte] = nil }
+        for aliveByte in ended.keys { endWatch(aliveByte) }
         return !ended.isEmpty
     }
 }

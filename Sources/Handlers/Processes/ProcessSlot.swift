@@ -150,6 +150,11 @@ package final class ProcessSlot: Sendable {
         file.withRecord(slot) { $0.makeClean() }
     }
 
+    /// Whether a slot of a dead store is not recovered yet: another process may be at it.
+    package var hasUnrecovered: Bool {
+        (0..<Self.limit).contains { $0 != number && isDirty($0) && !isAlive(aliveByte(of: $0)) }
+    }
+
     /// Calls `body` while a slot is free. It is not called if the slot's last store died and was not recovered:
     /// ``recoverDead(_:)`` must count that death.
     package func whileVacant<E>(_ slot: Int, _ body: () throws(E) -> Void) throws(E) {

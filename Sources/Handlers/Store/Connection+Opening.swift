@@ -25,6 +25,8 @@ extension Connection {
         // From here on the deinit closes the handle when something throws.
         self.init(owning: database, path: path)
         setBusyTimeout(busyTimeout)
+        // What a dead process has left in the log must be written again before it is moved into the database.
+        setCheckpointsAtClose(false)
         // SQLite opens a file that it may not write for reading.
         guard sqlite3_db_readonly(database, "main") != 1 else {
             throw readOnlyError(path, Errno.permissionDenied.description)
@@ -49,6 +51,8 @@ extension Connection {
             )
         }
         try sync(synchronous)
+        syncsCommits = synchronous == .full
+        if !syncsCommits { takeOverCheckpoints() }
         try executeOnce("PRAGMA foreign_keys = ON")
         // Small on purpose: a worker woken by a push has 24 MiB for everything.
         try executeOnce("PRAGMA cache_size = -2048")

@@ -20,6 +20,15 @@ final class Connection {
     var waitingCalls: [String: (count: Int, isCrowded: Bool)] = [:]
     /// The failure of the storage after which the open transaction cannot commit.
     private(set) var failure: HandlerError?
+    /// Whether a commit has failed that may lie in the write-ahead log all the same; see ``settleLog()``.
+    private(set) var hasLeftCommit = false
+    /// Whether each commit is synced.
+    var syncsCommits = true
+    /// The number of frames from which on a commit is followed by a checkpoint, where it is not synced.
+    var checkpointAt: Int32 = 0
+    /// Whether a sync of commits has failed, so that their frames must be written again before the next one; see
+    /// ``takeOverCheckpoints()``.
+    var hasUnwrittenLog = false
 
     /// Takes the handle over.
     init(owning database: OpaquePointer, path: String) {
@@ -44,6 +53,14 @@ final class Connection {
         failure = nil
         try checkPlace()
         try open(.begin)
+        guard hasUnwrittenLog else { return }
+        do throws(HandlerError) {
+            _ = try writeLogAgain(isWhole: true)
+            hasUnwrittenLog = false
+        } catch {
+            rollBack()
+            throw error
+        }
     }
 
     /// Begins a transaction that only reads: it takes no lock for which a writer would wait, or that it would wait for.
@@ -70,7 +87,12 @@ final class Connection {
     func commit() throws(HandlerError) {
         try checkUsable()
         if BuiltInFault.ignoreCommitError.isOn { return (try? control.run(.commit)) ?? rollBack() }
-        try control.run(.commit)
+        do throws(HandlerError) {
+            try control.run(.commit)
+        } catch {
+            if error.isStorageFailure { hasLeftCommit = true }
+            throw error
+        }
     }
 
     /// Gives the transaction up, if SQLite has not done so by itself.

@@ -122,6 +122,9 @@ public final class HandlerStore: Sendable {
         }
         narrowedFiles = (connection.wasNarrowed ? [filePath] : []) + slot.narrowedFiles
         try recoverDead()
+        // What another process recovers at this moment, this one may have read already.
+        if slot.hasUnrecovered { try connection.settleLog() }
+        connection.setCheckpointsAtClose(true)
         try recognizeCopy(synchronous)
         try requeueKnown()
         log?.write(.info, .store) { "opened \(path) as \(role)" }
@@ -132,9 +135,10 @@ public final class HandlerStore: Sendable {
         // Before the slot is given back, which is no news for this store.
         watch.withLock { $0.take() }?.cancel()
         readers.close()
-        // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
-        // looks at it recovers that.
-        if (try? connection.leave(slot: slot.number, now: time.wall())) != nil { slot.leave() }
+        // A runner that was not closed may have left something, and a commit whose sync failed may lie in the log. A slot that
+        // keeps anything is not clean: the next who looks at it recovers that.
+        let isFree = (try? connection.leave(slot: slot.number, now: time.wall())) != nil
+        if connection.finishLog(), isFree { slot.leave() }
     }
 
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.

@@ -29,15 +29,17 @@ struct WriteAheadLog {
         return (file, methods)
     }
 
-    /// Writes the last transaction again, and the ones after it that only mark where a process has written so before.
+    /// Writes the last transaction again, and the ones after it that only mark where a process has written so before, or all.
     ///
-    /// Everything before is on the disk: the process that recovers a dead one writes the end of the log again before it adds a
-    /// transaction, and each later transaction follows the sync of the one before. A store that is opened while another process is
-    /// recovering does not wait for it, so its first commit may follow frames that are lost.
+    /// Where commits are synced, everything before is on the disk: the process that recovers a dead one writes the end of the log
+    /// again before it adds a transaction, and so does a store that is opened meanwhile. Each later transaction follows the sync of
+    /// the one before.
     ///
-    /// - Parameter check: Throws for a code that is an error.
+    /// - Parameters:
+    ///   - isWhole: Whether all of it is written.
+    ///   - check: Throws for a code that is an error.
     /// - Returns: Whether there is a log.
-    func writeAgain(_ check: Check) throws(HandlerError) -> Bool {
+    func writeAgain(isWhole: Bool, _ check: Check) throws(HandlerError) -> Bool {
         guard let (log, methods) = file(SQLITE_FCNTL_JOURNAL_POINTER) else { return false }
         var size: Int64 = 0
         try check(methods.xFileSize(log, &size))
@@ -58,10 +60,10 @@ struct WriteAheadLog {
             try check(methods.xRead(log, buffer.baseAddress, 8, place(number)))
             return (buffer.bigEndian(at: 0), buffer.bigEndian(at: 4) != 0)
         }
-        var first = last
+        var first = isWhole ? 1 : last
         if last > 0 {
             var isMark = true
-            while isMark {
+            while isMark, first > 1 {
                 let page = try frame(first).page
                 isMark = page == 1
                 // Where a sector must be written whole, the last frame of a transaction is there several times.
@@ -71,8 +73,7 @@ struct WriteAheadLog {
                     if !before.isLast { isMark = false }
                     first -= 1
                 }
-                if first == 1 { break }
-                if isMark { first -= 1 }
+                if isMark, first > 1 { first -= 1 }
             }
             try writeAgain(place(first)..<place(last + 1))
         }

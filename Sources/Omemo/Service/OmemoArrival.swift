@@ -177,7 +177,9 @@ struct OmemoArrival {
                     exchange.signedPreKey, in: step)
             }
             var decrypted = try session.decrypt(key.bytes, isKeyExchange: key.isKeyExchange)
+            let isOld = try service.ownDevice.isOld(preKeys: memory.usedPreKeys, in: step)
             do throws(SignalFailure) {
+                if isOld { try memory.retire(.current) }
                 try memory.trim()
             } catch {
                 decrypted.plaintext.wipe()
@@ -206,7 +208,9 @@ struct OmemoArrival {
     ) throws -> IdentityKey {
         let open = try memory.removeOpen()
         guard let identity = open.record.identity else { throw SignalFailure.noSession }
-        if let startedAt, step.now - startedAt < Self.crossingWindow, !open.record.isUnanswered,
+        // A clock that was set back tells nothing.
+        if let startedAt, (.zero..<Self.crossingWindow).contains(step.now - startedAt),
+            !open.record.isUnanswered,
             var preferred = try open.record.preferringOwn()
         {
             defer { preferred.wipe() }

@@ -42,6 +42,7 @@ package struct OmemoDeviceListTable: Sendable {
             OmemoTables.copies,
             OmemoTables.bounds,
             OmemoTables.surplus,
+            OmemoTables.oldPreKeys,
             """
             -- When this side started the session.
             ALTER TABLE omemo_session RENAME COLUMN began_at TO started_at;

@@ -139,7 +139,7 @@ extension OmemoService {
         else { throw OmemoError(.malformed, "the bundle holds no usable key") }
         let memory = SignalMemory(own: own, session: old)
         try SignalSession(peer.version, memory).start(with: bundle, preKey: preKey)
-        if isOld { try memory.retireOlder() }
+        if isOld { try memory.retire(.older) }
         try memory.trim()
         try identities.record(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(

@@ -45,9 +45,12 @@ extension OmemoService {
     ///
     /// Those who write with this device have seen the next keys of its ratchets, and would take new messages for duplicates of
     /// old ones. What they have sent since the backup can still be read with the old ratchets, so these stay for that.
-    func retireCopied(_ own: OwnIdentity, in step: borrowing Step) throws(HandlerError) {
+    /// What others begin with a prekey of the backup is read likewise, and replaced by a session with a new prekey.
+    func retireCopied(_ own: OwnIdentity, in step: borrowing Step) throws {
         guard try ownDevice.isCopied(own, in: step) else { return }
         try sessions.retireAll(in: step)
+        try ownDevice.retirePreKeys(in: step)
+        _ = try ownDevice.fillPreKeys(upTo: Self.preKeyCount, in: step)
         try publications.raiseRevision(in: step)
     }
 

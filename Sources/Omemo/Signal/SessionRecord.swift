@@ -65,15 +65,25 @@ struct SessionRecord: ~Copyable {
     /// A message makes the session current in which it is read, and so may make this one current again.
     var isForReadingOnly: Bool { session_state_get_needs_refresh(state) == 1 }
 
-    /// Marks all sessions but the current one as good for reading only.
+    /// Sessions of a record.
+    enum Part {
+        case current
+        /// All but the current one.
+        case older
+    }
+
+    /// Marks sessions as good for reading only.
     ///
     /// The library stores this mark of a session and does nothing with it.
     ///
     /// - Returns: The new record; wipe it.
-    func retiringOlder() throws(SignalFailure) -> [UInt8] {
-        for node in olderSessions {
-            session_state_set_needs_refresh(session_record_get_previous_states_element(node), 1)
-        }
+    func retiring(_ part: Part) throws(SignalFailure) -> [UInt8] {
+        let states =
+            switch part {
+            case .current: [state]
+            case .older: olderSessions.compactMap { session_record_get_previous_states_element($0) }
+            }
+        for state in states { session_state_set_needs_refresh(state, 1) }
         return try serialized()
     }
 

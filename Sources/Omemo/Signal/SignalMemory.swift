@@ -84,10 +84,10 @@ final class SignalMemory {
         putBack(open)
     }
 
-    /// Marks the sessions from before the current one as good for reading only.
-    func retireOlder() throws(SignalFailure) {
+    /// Marks sessions of the record as good for reading only.
+    func retire(_ part: SessionRecord.Part) throws(SignalFailure) {
         let open = try removeOpen()
-        let bytes = try open.record.retiringOlder()
+        let bytes = try open.record.retiring(part)
         session?.wipe()
         session = bytes
         putBack(open)

@@ -52,11 +52,12 @@ struct OmemoSessionTable {
     ) throws(HandlerError) {
         try step.execute(
             """
-            INSERT INTO omemo_session(account, jid, device, namespace, record, identity, started_at, used_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO omemo_session(
+                account, jid, device, namespace, record, identity, started_at, used_at, is_old)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce(?9, 0))
             ON CONFLICT(account, jid, device, namespace) DO UPDATE SET
                 record = excluded.record, identity = excluded.identity, started_at = excluded.started_at,
-                is_old = coalesce(?, omemo_session.is_old)
+                is_old = coalesce(?9, omemo_session.is_old)
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, record,
             identity.bytes, startedAt, step.now, isOld)
     }

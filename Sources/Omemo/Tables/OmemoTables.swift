@@ -156,6 +156,11 @@ enum OmemoTables {
         WHERE length(CAST(label AS BLOB)) > 256 OR length(CAST(label_signature AS BLOB)) > 256;
         """
 
+    static let oldPreKeys = """
+        -- Whether a session may have begun with the prekey of which the database, put back from a backup, knows nothing.
+        ALTER TABLE omemo_prekey ADD COLUMN is_old INTEGER NOT NULL DEFAULT 0;
+        """
+
     static let surplus = """
         -- Of the devices that have left a list, older versions kept all: to read such a list would cost too much memory. The
         -- last 100 of each list stay.

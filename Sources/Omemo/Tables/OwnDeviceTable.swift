@@ -56,9 +56,12 @@ struct OwnDeviceTable {
 
     // MARK: Prekeys
 
-    /// Returns the number of unused prekeys.
+    /// Which prekeys are given out.
+    private static let given = "used_at IS NULL AND is_old = 0"
+
+    /// Returns the number of prekeys that are given out.
     func preKeyCount(in step: borrowing Step) throws(HandlerError) -> Int {
-        try step.first("SELECT count(*) FROM omemo_prekey WHERE account = ? AND used_at IS NULL", account) {
+        try step.first("SELECT count(*) FROM omemo_prekey WHERE account = ? AND \(Self.given)", account) {
             (row) throws(HandlerError) in Int(row.integer(0))
         } ?? 0
     }
@@ -76,7 +79,7 @@ struct OwnDeviceTable {
                 _ = try step.execute(
                     """
                     INSERT INTO omemo_prekey(account, id, record) VALUES (?, ?, ?)
-                    ON CONFLICT(account, id) DO UPDATE SET record = excluded.record, used_at = NULL
+                    ON CONFLICT(account, id) DO UPDATE SET record = excluded.record, used_at = NULL, is_old = 0
                     """, account, id, copy record)
             }
         }
@@ -85,11 +88,29 @@ struct OwnDeviceTable {
 
     /// Notes that a prekey must not be given out any more.
     ///
-    /// - Returns: Whether it was given out until now.
+    /// - Returns: Whether it was unused until now.
     func markUsed(preKey id: UInt32, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             "UPDATE omemo_prekey SET used_at = ? WHERE account = ? AND id = ? AND used_at IS NULL", step.now,
             account, id) > 0
+    }
+
+    /// Notes that sessions may have begun with the prekeys that are not known here. They are given out no more, and stay readable
+    /// until they are used or retired once more.
+    func retirePreKeys(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM omemo_prekey WHERE account = ? AND is_old = 1", account)
+        try step.execute("UPDATE omemo_prekey SET is_old = 1 WHERE account = ?", account)
+    }
+
+    /// Whether a session that begins with one of the prekeys may have gone on without the knowledge of this database.
+    func isOld(preKeys: [UInt32], in step: borrowing Step) throws(HandlerError) -> Bool {
+        for id in preKeys {
+            let isOld = try step.first(
+                "SELECT is_old FROM omemo_prekey WHERE account = ? AND id = ?", account, id
+            ) { (row) throws(HandlerError) in row.integer(0) != 0 }
+            if isOld == true { return true }
+        }
+        return false
     }
 
     /// Deletes the prekeys that were used before a time.
@@ -164,7 +185,7 @@ struct OwnDeviceTable {
             throw OmemoError(.noDevice, "the own device has no signed prekey; start OMEMO first")
         }
         var records = try step.all(
-            "SELECT id, record FROM omemo_prekey WHERE account = ? AND used_at IS NULL ORDER BY id", account
+            "SELECT id, record FROM omemo_prekey WHERE account = ? AND \(Self.given) ORDER BY id", account
         ) { (row) throws(HandlerError) in (UInt32(clamping: row.integer(0)), row.blob(1)) }
         let signed = try signedRecord.thenWiped { record in
             try SignalKeys.published(signedPreKey: copy record, version)

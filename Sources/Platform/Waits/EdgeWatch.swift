@@ -15,10 +15,13 @@ package final class EdgeWatch: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Starts to watch a descriptor, and finds it if it is readable now. Closing it ends that.
+    /// Starts to watch a descriptor, and finds it if it is readable now.
     package func add(_ descriptor: Int32) throws(Errno) {
         guard dh_edges_add(self.descriptor, descriptor) == 0 else { throw Errno.current }
     }
+
+    /// Ends the watch of a descriptor, before it is closed: a forked child may keep open what it means.
+    package func remove(_ descriptor: Int32) { dh_edges_remove(self.descriptor, descriptor) }
 
     /// Returns the descriptors that became readable since the last call; never waits.
     package func take() -> [Int32] {

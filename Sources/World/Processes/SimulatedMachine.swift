@@ -134,6 +134,10 @@ package final class SimulatedMachine: @unchecked Sendable {
         }
     }
 
+    fileprivate func hasUnrecovered(besides number: Int) -> Bool {
+        slots.indices.contains { $0 != number && !slots[$0].isAlive && slots[$0].isDirty }
+    }
+
     private func isAlive(_ byte: Int64) -> Bool { slots.contains { $0.isAlive && $0.aliveByte == byte } }
 
     fileprivate func isVacant(_ slot: Int) -> Bool {
@@ -158,6 +162,9 @@ private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
         byte = machine.byte(number)
     }
 
+    /// A store that goes without leaving looks to the others as if it had died.
+    deinit { if isAlive { machine.kill(slot: number) } }
+
     private var isAlive: Bool { machine.isAlive(number, byte) }
 
     func record(_ runningCall: RunningCall) { if isAlive { machine.record(number, runningCall) } }
@@ -173,6 +180,8 @@ private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
     func whileVacant<E>(_ slot: Int, _ body: () throws(E) -> Void) throws(E) {
         if isAlive, machine.isVacant(slot) { try body() }
     }
+
+    var hasUnrecovered: Bool { isAlive && machine.hasUnrecovered(besides: number) }
 
     func isSeenOtherwise(than inode: Int64) -> Bool { false }
 

@@ -39,6 +39,25 @@ import Testing
         }
     }
 
+    @Test("H13 a dead process whose slot another one recovers at this moment is seen, until it is done")
+    func recoveredMeanwhile() throws {
+        try withFolder { folder in
+            try prepareSlots(folder.file())
+            let other = try occupy(folder.file())
+            let child = try SlotChild(folder.file())
+            #expect(!other.hasUnrecovered)
+            child.kill()
+            var isSeen = false
+            let slot = try ProcessSlot(path: folder.file()) { (_, _) throws(HandlerError) in
+                #expect(other.found() == [])
+                isSeen = other.hasUnrecovered
+            }
+            #expect(slot.number == child.slot)
+            #expect(isSeen && !other.hasUnrecovered)
+            for slot in [slot, other] { slot.leave() }
+        }
+    }
+
     @Test("H13 who takes the slot of a dead process recovers it first")
     func successor() throws {
         try withFolder { folder in

@@ -93,6 +93,36 @@ import XMPPCore
         await world.close()
     }
 
+    @Test(
+        "O5 a session begun with a prekey of the backup, which went on since, comes again and is none for sending"
+    )
+    func sessionUnknownToBackup() async throws {
+        let (world, a, b) = try World.pair()
+        try backUp(a)
+        b.sent = []
+        try b.send("again", to: juliet)
+        try world.settle()
+        let again = try #require(b.sent.first)
+        try a.send("lost", to: romeo)
+        try world.settle()
+
+        try putBack(a)
+        try a.start()
+        try world.settle()
+        try a.step { _ = try $0.execute("DELETE FROM seen_mark") }
+        try world.receive(again, a)
+        try a.send("after", to: romeo)
+        try world.settle()
+        try b.send("answer", to: juliet)
+        try world.settle()
+        let heard = (a: try a.heard(), b: try b.heard())
+        #expect(heard.b == ["lost blind", "after blind"])
+        #expect(heard.a == ["again blind", "again blind", "answer blind"])
+        let records = try a.texts("SELECT count(*) FROM omemo_session WHERE is_old <> 0")
+        #expect(records == ["0"])
+        await world.close()
+    }
+
     @Test("O2 keys that were published after the backup are replaced on the server by those that are there")
     func keys() async throws {
         let (world, a, b) = try World.pair()
