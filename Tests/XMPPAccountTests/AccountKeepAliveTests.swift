@@ -16,7 +16,8 @@ import XMPPTestKit
         let clock: VirtualClock
         let proxy: LoopbackProxy
         let account: Account
-        let events: EventReader
+        /// When the stream was given up, as its own thread saw the clock.
+        let suspended: Kept<(time: Duration, reason: String)?>
 
         /// - Parameter change: Made to the default configuration, keep-alive and all.
         init(_ rig: AccountRig, _ clock: VirtualClock, _ change: (inout AccountConfiguration) -> Void)
@@ -26,13 +27,19 @@ import XMPPTestKit
             self.clock = clock
             proxy = try LoopbackProxy(to: rig.server.directTLSPort)
             let port = proxy.port
+            let suspended = Kept<(time: Duration, reason: String)?>(nil)
+            self.suspended = suspended
             account = try rig.account(store: rig.store(busyTimeout: 60_000)) {
                 let usual = AccountConfiguration(jid: AccountRig.alice, password: "secret")
                 ($0.keepAlive, $0.inactiveKeepAlive) = (usual.keepAlive, usual.inactiveKeepAlive)
                 $0.server = .init(host: "127.0.0.1", port: port, security: .directTLS)
+                $0.log = AccountLog(level: .info) { entry in
+                    guard entry.message.hasPrefix("suspended: ") else { return }
+                    let time = clock.timeSource.monotonic()
+                    suspended.withLock { $0 = $0 ?? (time, entry.message) }
+                }
                 change(&$0)
             }
-            events = EventReader(account)
             try await account.connect()
         }
 
@@ -50,21 +57,16 @@ import XMPPTestKit
         func secondsUntilSuspended(limit: Int = 150, each: (Int) async throws -> Void = { _ in }) async throws
             -> Int
         {
-            let isOver = Kept(false)
-            let account = account
-            let watch = Task {
-                for await event in account.events {
-                    if case .suspended(let error) = event, error.code == .timedOut {
-                        isOver.withLock { $0 = true }
-                    }
-                }
-            }
-            defer { watch.cancel() }
+            let start = clock.timeSource.monotonic()
             for second in 1...limit {
                 clock.advance(by: .seconds(1))
                 try await each(second)
                 try await Task.sleep(for: .milliseconds(10))
-                if isOver.withLock({ $0 }) { return second }
+                // By then its thread has seen the last second, however busy the machine is.
+                try await account.perform { _ in }
+                guard let (time, reason) = suspended.withLock({ $0 }) else { continue }
+                #expect(reason.contains("has not answered"))
+                return Int((time - start).components.seconds)
             }
             throw NoEnd()
         }
