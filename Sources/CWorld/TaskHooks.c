@@ -14,7 +14,7 @@ static dh_job_sink sink;
 
 static SWIFT_CALL void take(void *job, enqueue original) { sink(job); }
 
-// By name: a program that was linked against the variable would have a copy of its own, which the runtime does not read.
+// The hook is found by name. A program that links the variable has another copy, which the runtime does not read.
 static void set(const char *hook) {
     void **place = dlsym(RTLD_DEFAULT, hook);
     if (!place) abort();
@@ -30,7 +30,7 @@ void dh_take_jobs(dh_job_sink given) {
 static sqlite3_mem_methods system_memory;
 static int allocations_left;
 
-// Negative once that allocation and all after it fail.
+// A negative value -n means that the n-th allocation from now and all after it fail.
 static int fails(void) {
     if (allocations_left > 0) return --allocations_left == 0;
     if (allocations_left == -1) return 1;

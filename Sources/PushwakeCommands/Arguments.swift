@@ -1,18 +1,18 @@
 /// The options of a command line: `--name value`, `--name=value` and flags, in any order.
 ///
-/// Small on purpose and shaped so that a package for argument parsing can take its place.
+/// It is small on purpose, so that a package for argument parsing can replace it.
 package struct Arguments {
     private var values: [String: String] = [:]
     private var flags: Set<String> = []
-    /// The words that belong to no option, in order.
+    /// The words that are not part of an option, in order.
     private(set) var words: [String] = []
 
     /// - Parameters:
-    ///   - words: The words after the command's name; after a lone `--` no word is an option.
-    ///   - options: Names that take a value.
-    ///   - flags: Names that take none.
-    ///   - wordCount: How many words may stand by themselves.
-    /// - Throws: ``UsageError`` for more words than that, a name that is not listed or stands twice, or a missing value.
+    ///   - words: The words after the command's name. After a separate `--` no word is an option.
+    ///   - options: The names of options with a value.
+    ///   - flags: The names of options without a value.
+    ///   - wordCount: The maximum number of words that are not part of an option.
+    /// - Throws: ``UsageError`` for too many words, for an unknown or repeated name, or for a missing value.
     init(
         _ words: [String], options: Set<String>, flags allowedFlags: Set<String>, wordCount: Int = 0
     ) throws(UsageError) {
@@ -70,9 +70,9 @@ package struct Arguments {
             ) : UsageError("there is no option \(name)")
     }
 
-    /// Parses the options of a command as its help page lists them, so that each accepted option is explained.
+    /// Parses the options that a command's help page lists, so that each accepted option is explained.
     ///
-    /// - Parameter command: A command that has a page.
+    /// - Parameter command: A command with a help page.
     package init(_ words: [String], of command: String, wordCount: Int = 0) throws(UsageError) {
         guard let page = CommandPage.named(command) else {
             throw UsageError("there is no command '\(command)'")
@@ -96,7 +96,7 @@ package struct Arguments {
         try number(name, in: range) ?? fallback
     }
 
-    /// A whole number in a range; nil when it was not given.
+    /// A whole number in a range; nil if the option is missing.
     package func number(_ name: String, in range: ClosedRange<Int>) throws(UsageError) -> Int? {
         guard let text = values[name] else { return nil }
         guard let number = Int(text), range.contains(number) else {
@@ -108,13 +108,13 @@ package struct Arguments {
     }
 }
 
-/// A command line that cannot be understood.
+/// An invalid command line.
 package struct UsageError: Error, CustomStringConvertible {
     package let description: String
     package init(_ description: String) { self.description = description }
 }
 
-/// A failure with a sentence for the person at the terminal.
+/// A failure with a message for the user.
 package struct CommandFailure: Error, CustomStringConvertible {
     package let description: String
     package init(_ description: String) { self.description = description }

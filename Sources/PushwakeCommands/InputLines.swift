@@ -1,6 +1,6 @@
 import Glibc
 
-/// Lines of standard input, read past the C library's `stdin`.
+/// Reads lines of standard input without the C library's `stdin`.
 ///
 /// ```swift
 /// var lines = InputLines()
@@ -10,17 +10,17 @@ import Glibc
 /// A thread that waits in `readLine()` holds the lock of `stdin`. Since glibc 2.41 `exit` waits for that lock, so a program
 /// with such a thread would never end.
 package struct InputLines: Sequence, IteratorProtocol {
-    /// The most bytes of a line; a longer one is handed out in pieces of that size.
+    /// The maximum number of bytes of a line. A longer line is returned in pieces of this size.
     package static let longest = 1 << 20
 
     private let descriptor: Int32
     private var buffer: [UInt8] = []
-    /// Bytes before this index hold no line end.
+    /// The bytes before this index contain no line end.
     private var searched = 0
 
     package init(_ descriptor: Int32 = STDIN_FILENO) { self.descriptor = descriptor }
 
-    /// Returns the next line without its line end, repaired where it is not UTF-8; nil after the last one. Waits for it.
+    /// Waits for the next line and returns it without its line end; nil after the last line. Invalid UTF-8 is repaired.
     package mutating func next() -> String? {
         while true {
             if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {

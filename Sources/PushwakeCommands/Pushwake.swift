@@ -10,10 +10,10 @@ import XMPPAccount
 import XMPPCore
 
 package enum Pushwake {
-    /// As the changelog has it.
+    /// The version in the changelog.
     static let version = "0 (unreleased)"
 
-    /// Runs the command of this process, and exits where it fails.
+    /// Runs the command of this process, and exits if it fails.
     package static func main() async {
         // A broken pipe is an error of a write, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
@@ -73,7 +73,7 @@ package enum Pushwake {
         }
     }
 
-    /// All commands, or all about one.
+    /// Shows all commands, or the page of one.
     private static func help(_ command: String?) throws -> Int32 {
         let width = TerminalStyle.current().width.map { min($0, 100) }
         guard let command else {

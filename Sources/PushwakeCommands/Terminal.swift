@@ -4,18 +4,18 @@ package import XMPPCore
 
 /// The output to a terminal: errors and progress to standard error, results to standard output.
 ///
-/// Everything is written here, as ``VisibleText``: no other file of the program writes to a terminal.
+/// All output is written here, as ``VisibleText``. No other file of the program writes to a terminal.
 package enum Terminal {
     package static func complain(_ text: VisibleText) { writeError("pushwake: \(text)\n") }
 
     package static func writeError(_ text: VisibleText) { _ = write(text, to: STDERR_FILENO) }
 
-    /// Asks on a terminal of its own.
+    /// Shows a prompt on another terminal descriptor.
     static func ask(_ text: VisibleText, on terminal: Int32) { _ = write(text, to: terminal) }
 
-    /// Writes one line to standard output at once, also when it is a pipe.
+    /// Writes one line to standard output at once, even to a pipe.
     ///
-    /// - Returns: False when nobody takes it; ``hasLostOutput`` is then true for ever.
+    /// - Returns: False if the write failed. Then ``hasLostOutput`` stays true.
     @discardableResult
     package static func say(_ line: VisibleText) -> Bool {
         if write("\(line)\n", to: STDOUT_FILENO) { return true }
@@ -23,7 +23,7 @@ package enum Terminal {
         return false
     }
 
-    /// Writes what an earlier process has left of a line that it began.
+    /// Writes the rest of a line that an earlier process has written in part.
     static func sayRest(_ bytes: ArraySlice<UInt8>) -> Bool { write(bytes, to: STDOUT_FILENO) }
 
     private static func write(_ text: VisibleText, to descriptor: Int32) -> Bool {
@@ -40,11 +40,11 @@ package enum Terminal {
         return true
     }
 
-    /// Whether a result could not be written: the disk is full, or its reader has exited.
+    /// Whether a result could not be written, because the disk is full or the reader has exited.
     static var hasLostOutput: Bool { lostOutput.load(ordering: .relaxed) }
     private static let lostOutput = Atomic(false)
 
-    /// Returns a number with its noun, in the singular for one.
+    /// Returns a number with its noun, which is singular for one.
     package static func count(_ number: some BinaryInteger, _ thing: String) -> String {
         "\(number) \(thing)\(number == 1 ? "" : "s")"
     }
@@ -52,7 +52,7 @@ package enum Terminal {
     static let isInteractive = isatty(STDERR_FILENO) == 1
 }
 
-/// A bar on a terminal, a plain line now and then elsewhere.
+/// A progress bar on a terminal, or occasional plain lines elsewhere.
 struct ProgressBar {
     private let total: Int
     private var lastPlain = -1

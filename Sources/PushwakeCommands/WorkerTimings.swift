@@ -2,11 +2,11 @@ import Glibc
 import Synchronization
 import XMPPCore
 
-/// When a worker got how far, in nanoseconds of the monotonic clock, which all processes of a machine share.
+/// The times of a worker's milestones, in nanoseconds of the monotonic clock, which all processes of a machine share.
 final class WorkerTimings: Sendable {
     private let marks: Mutex<[(name: String, at: Int64)]>
 
-    /// - Parameter begin: When the program's own first instruction ran, or nearly so.
+    /// - Parameter begin: The approximate time of the program's first instruction.
     init(begin: Int64) { marks = Mutex([("main", begin)]) }
 
     static var now: Int64 {
@@ -15,7 +15,7 @@ final class WorkerTimings: Sendable {
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
-    /// Notes the first time.
+    /// Records the first time of a milestone.
     func reached(_ name: String) {
         let now = Self.now
         marks.withLock { marks in
@@ -23,7 +23,7 @@ final class WorkerTimings: Sendable {
         }
     }
 
-    /// Says them all in the order in which they were reached.
+    /// Prints all milestones in their order.
     func say() {
         let members = marks.withLock { $0.map { "\"\($0.name)\":\($0.at)" } }
         Terminal.say(VisibleText(json: "{\"timings\":{\(members.joined(separator: ","))}}"))

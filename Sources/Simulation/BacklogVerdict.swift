@@ -3,9 +3,9 @@ package struct BacklogVerdict: Codable {
     package struct Wakes: Codable {
         /// The number of workers.
         package var count = 0
-        /// The number of them that ended because their time was nearly over.
+        /// The number of workers that ended because their time was nearly over.
         package var shortOfTime = 0
-        /// The number of them that were killed at a limit.
+        /// The number of workers that were killed at a limit.
         package var killed = 0
         package var longestMilliseconds = 0.0
         package var peakMebibytes = 0.0
@@ -23,24 +23,24 @@ package struct BacklogVerdict: Codable {
 
     package var server: String
     package var seed: UInt64
-    /// The backlog: messages, answers, and unanswered requests.
+    /// The backlog: messages, answers, and requests without an answer.
     package var messages: Int
     package var answers: Int
     package var pending: Int
-    /// By what means workers were kept within their limits.
+    /// The means that kept workers within their limits.
     package var limitsKept: String
-    /// The middle one of some wakes with nothing to do, in milliseconds: before there were requests of strangers and with them.
+    /// The median time of wakes with nothing to do, in milliseconds, before and after the strangers' requests were stored.
     package var idleBeforeMilliseconds = 0.0
     package var idleWithMilliseconds = 0.0
-    /// The wakes that the messages and answers took.
+    /// The wakes that stored all messages and answers.
     package var wakes = Wakes()
-    /// The number of requests that still wait, as they must; nil before the end.
+    /// The number of requests that still wait, as they must.
     package var pendingLeft = 0
-    /// The wakes that it took to end them all when the session was lost; nil where that was not asked for.
+    /// The wakes that ended all pending requests after the session was lost; nil if the session was kept.
     package var settling: Wakes?
-    /// The number of them that ended so.
+    /// The number of requests that ended because the session was lost.
     package var settled = 0
-    /// The verdict about all the rest, from the peer's log and the store.
+    /// The verdict about everything else, from the peer's log and the store.
     package var rest: Verdict?
 
     package init(server: String, seed: UInt64, messages: Int, answers: Int, pending: Int, limitsKept: String)

@@ -1,8 +1,7 @@
 import Handlers
 package import TestServers
 
-/// The log of the simulation itself: when each process was started, frozen, killed or gone, and what happened to
-/// the server and the line.
+/// The simulation's log of events: the start, freeze and end of each process, and the faults of the server and the line.
 package final class Chronicle {
     /// A process of the run. Times in milliseconds since 1970.
     package struct Life: Codable, Equatable {
@@ -10,9 +9,9 @@ package final class Chronicle {
         package var pid: Int32
         package var start: Int64
         package var end: Int64?
-        /// `killed`, `exited`, or the status or signal with which it failed; `running` while it does.
+        /// `running`, `killed`, `exited`, or the status or signal of a failure.
         package var fate = "running"
-        /// From when to when it was stopped.
+        /// The start and end of each time in which it was stopped.
         package var frozen: [[Int64]] = []
 
         package init(role: String, pid: Int32, start: Int64, end: Int64? = nil, fate: String = "running") {
@@ -20,7 +19,7 @@ package final class Chronicle {
         }
     }
 
-    /// Something that happened at one moment.
+    /// An event at one moment.
     package struct Mark: Codable, Equatable {
         package var at: Int64
         /// `push`, `expired`, `restart`, `reset`, `half-open`, `thawed`; from the store also `bound` and `resumed`.
@@ -36,7 +35,7 @@ package final class Chronicle {
     package private(set) var marks: [Mark] = []
     private let now: () -> Int64
 
-    /// - Parameter now: The clock on the wall, in milliseconds since 1970.
+    /// - Parameter now: Returns the wall clock time, in milliseconds since 1970.
     package init(now: @escaping () -> Int64 = { TimeSource.systemWall().milliseconds }) { self.now = now }
 
     package func began(_ role: String, _ pid: Int32) {
@@ -66,7 +65,7 @@ package final class Chronicle {
         marks.append(Mark(at: now(), kind: kind, text: text))
     }
 
-    /// Ids are used again, so the last one counts.
+    /// Process ids are reused, so the last matching process is the right one.
     private func change(_ pid: Int32, _ body: (inout Life) -> Void) {
         if let index = lives.lastIndex(where: { $0.pid == pid && $0.end == nil }) { body(&lives[index]) }
     }

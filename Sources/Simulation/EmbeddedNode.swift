@@ -3,8 +3,8 @@ import Synchronization
 import XMPPCore
 import XMPPTestKit
 
-/// The peer's node in the embedded server, which treats it as servers treat PEP nodes: an item goes to who is there, nothing
-/// is kept but the last one, and who becomes available is shown that (XEP-0163 section 4.3.4).
+/// The peer's node in the embedded server, with the rules of a PEP node. An item goes to the available contacts. Only the last item
+/// is kept, and a contact that becomes available receives it (XEP-0163 section 4.3.4).
 final class EmbeddedNode: Sendable {
     private struct State {
         var published = 0
@@ -19,10 +19,10 @@ final class EmbeddedNode: Sendable {
     /// The number of published items.
     var published: Int { state.withLock { $0.published } }
 
-    /// From now on items go out through this server.
+    /// Sends all further items through this server.
     func attach(to server: ScriptedServer) { state.withLock { $0.server = server } }
 
-    /// Publishes the next item. One thread does.
+    /// Publishes the next item. Call it from one thread only.
     func publish(to subscriber: JID) throws {
         let (n, server) = state.withLock { state in
             state.published += 1
@@ -31,7 +31,7 @@ final class EmbeddedNode: Sendable {
         server?.send(try event(n, to: subscriber, id: "e-\(n)"), from: owner)
     }
 
-    /// Looks at what a client sends; called before the server looks at it.
+    /// Inspects a client's element before the server handles it.
     func look(at element: Element, from client: JID?) {
         guard element.name == "presence", element["to"] == nil, element["type"] == nil, let client else {
             return

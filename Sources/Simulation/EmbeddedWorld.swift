@@ -5,7 +5,7 @@ import XMPPAccount
 package import XMPPCore
 package import XMPPTestKit
 
-/// The scripted server in this process, which nobody kills, with a bot as the peer.
+/// The scripted server in this process, with a bot as the peer. It is never killed.
 package final class EmbeddedWorld: SimulationWorld {
     package let name = "embedded"
     package let account: JID
@@ -18,7 +18,7 @@ package final class EmbeddedWorld: SimulationWorld {
     private let notebook = Notebook()
     private let node: EmbeddedNode
 
-    /// - Parameter flaw: What is wrong with the server's certificate.
+    /// - Parameter flaw: The flaw of the server's certificate.
     package init(folder: String, flaw: TestCertificates.Flaw = .none) throws {
         let certificates = try TestCertificates(in: folder)
         let certificate = try certificates.makeServerCertificate(for: ["localhost"], flaw: flaw)
@@ -61,7 +61,7 @@ package final class EmbeddedWorld: SimulationWorld {
 
     package func send(_ count: Int) {
         let sender = notebook.startSending()
-        // Of few messages as many are followed by an item as when they are sent by the clock.
+        // The share of items is the same as in timed sending, even for few messages.
         let share = count < 100 ? 4 : 100
         for _ in 0..<count {
             guard let n = notebook.nextNumber(for: sender) else { break }
@@ -97,7 +97,7 @@ package final class EmbeddedWorld: SimulationWorld {
         return sightings
     }
 
-    /// Counts acknowledgements too: who lost the stream says nothing on it any more.
+    /// Counts acks too: a process that lost the stream must send nothing on it.
     package func staleStanzas() -> Int? {
         var newest: [Int: Int] = [:]
         var count = 0
@@ -122,10 +122,10 @@ package final class EmbeddedWorld: SimulationWorld {
 private final class Notebook: Sendable {
     private struct State {
         var sightings = PeerSightings()
-        /// The number of the sending thread; earlier ones end.
+        /// The number of the current sending thread. Earlier ones end.
         var sender = 0
         var isSending = false
-        /// Requests that are to be answered when somebody says so.
+        /// Requests that are answered only on command.
         var later: [Element] = []
     }
 
@@ -155,11 +155,11 @@ private final class Notebook: Sendable {
         }
     }
 
-    /// Notes what arrived and answers questions as they ask to be answered.
+    /// Records a stanza and answers a request in the way that it wants.
     func take(_ stanza: Element, _ bot: ScriptedServer.Bot) {
         let arrival = PeerSightings.Arrival(id: stanza["id"] ?? "", from: stanza["from"] ?? "")
         if stanza.name == "message" {
-            // What bounced is no message of anybody's.
+            // An error is no message of the account: one of the peer's messages bounced.
             if stanza["type"] != "error" { state.withLock { $0.sightings.messages.append(arrival) } }
         } else if let question = stanza.child("question", SimulationApp.namespace) {
             state.withLock { $0.sightings.requests.append(arrival) }

@@ -1,11 +1,11 @@
-/// The audit of the items of a node that keeps one: a rule without store.
+/// The audit of the items of a node, without access to a store.
 ///
-/// A server sends an item to the sessions that are open. It stores the last item only, and sends it when a session starts (XEP-0163
-/// section 4.3.4). So items that were published without a session are replaced, which is no error. Within a session every item must
-/// arrive, except those right after the first one: the first may be the stored item, and the server sends further items only after
-/// it has learned the account's interests.
+/// A server sends an item to the open sessions. It stores only the last item, and sends it when a session starts (XEP-0163 section
+/// 4.3.4). So items that were published without a session are replaced, which is no error. Within a session every item must arrive,
+/// except the ones right after the first. The first may be the stored item, and the server sends further items only after it has
+/// learned the account's interests.
 package struct EventAudit {
-    /// An item that was stored, in the order in which they were.
+    /// A stored item. Rows are in the order in which they were stored.
     package struct Row {
         package let n: Int
         package let session: Int64
@@ -17,7 +17,7 @@ package struct EventAudit {
     }
 
     package let rows: [Row]
-    /// The number of published items: 1 to this.
+    /// The number of published items. They are numbered from 1.
     package let published: Int
     /// The session at the end.
     package let session: Int64
@@ -26,7 +26,7 @@ package struct EventAudit {
         (self.rows, self.published, self.session) = (rows, published, session)
     }
 
-    /// From so many on, none that came is a loss whatever the reason.
+    /// The number of published items from which an empty store always means a loss.
     private static let enough = 20
 
     package var counts: Verdict.EventCounts {
@@ -35,7 +35,7 @@ package struct EventAudit {
         counts.published = published
         counts.stored = stored.count
         counts.byWorker = rows.count { $0.role == "worker" }
-        // What was never published counts here too.
+        // An item that was never published also counts here.
         counts.repeated = rows.count - stored.count
         let missing = published - stored.count
         counts.lost = stored.isEmpty && published >= Self.enough ? missing : lost(stored)
@@ -43,7 +43,7 @@ package struct EventAudit {
         return counts
     }
 
-    /// The items that are missing between two of one session, or after the last one of the session at the end.
+    /// Counts the items that are missing between two items of one session, or after the last item of the final session.
     private func lost(_ stored: Set<Int>) -> Int {
         var firsts: [Int64: Int] = [:]
         var sessions: [Int: Int64] = [:]

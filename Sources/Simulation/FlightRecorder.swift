@@ -2,26 +2,26 @@ package import Handlers
 import XMPPAccount
 import XMPPModules
 
-/// Writes down inside the store when each handler was bound and ended, and under which owner.
+/// Records in the store when each handler was bound and ended, and under which owner.
 ///
-/// A handler's row goes when it ends, with its arguments. Triggers keep them, in the very transaction of the binding or
-/// the ending: what is rolled back is not in the record, and what is committed is. Nothing else of the program changes.
+/// A handler's row is deleted with its arguments when the handler ends. Triggers copy them in the same transaction, so the record
+/// contains exactly the committed changes. The rest of the program is unchanged.
 package enum FlightRecorder {
     /// The history of one handler. Times in milliseconds since 1970.
     package struct Flight: Equatable {
         package var id: Int64
         package var name: String
-        /// Secrets masked.
+        /// The arguments as text, with secrets masked.
         package var arguments: String
         package var bound: Int64
-        /// The owner's epoch when it was bound, which names a process.
+        /// The epoch of the owner that bound it, which identifies a process.
         package var boundBy: Int64
         package var ended: Int64?
         package var endedBy: Int64?
         package var outcome: Outcome?
         package var reason: String?
         package var trace: Int64
-        /// When calls of it failed.
+        /// The times of its failed calls.
         package var failures: [Int64] = []
 
         package init(
@@ -51,7 +51,7 @@ package enum FlightRecorder {
     package struct Record {
         package var flights: [Flight]
         package var epochs: [Epoch]
-        /// When sessions were bound and resumed.
+        /// The times at which sessions were bound and resumed.
         package var sessions: [Chronicle.Mark]
 
         package init(flights: [Flight], epochs: [Epoch], sessions: [Chronicle.Mark]) {
@@ -59,7 +59,7 @@ package enum FlightRecorder {
         }
     }
 
-    /// SQLite's clock, as the store writes times.
+    /// The current time as the store writes times.
     private static let now = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     private static let owner = "(SELECT max(epoch) FROM ownership)"
 
@@ -113,7 +113,7 @@ package enum FlightRecorder {
         """,
     ]
 
-    /// Prepares a store that no process has used yet.
+    /// Installs the triggers in a store that no process has used yet.
     package static func install(in path: String) throws {
         let store = try HandlerStore(
             path: path, registry: HandlerRegistry(), schemas: Account.schemas + [SimulationApp.schema])

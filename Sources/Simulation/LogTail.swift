@@ -1,15 +1,15 @@
 import FoundationEssentials
 import Platform
 
-/// The lines added to a file that only grows.
+/// Reads the new lines of a file that only grows.
 struct LogTail {
     private let path: String
-    /// Up to where the file was read, at the end of a line.
+    /// The offset of the first unread line.
     private var offset: UInt64 = 0
 
     init(_ path: String) { self.path = path }
 
-    /// The lines that were added since the last call; one that is not complete yet comes with a later call.
+    /// Returns the lines added since the last call. An incomplete line comes with a later call.
     mutating func newLines() throws -> [Substring] {
         var bytes: [UInt8] = []
         do {

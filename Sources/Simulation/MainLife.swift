@@ -1,8 +1,7 @@
-/// The life of the main program, as of an app on a phone: its states, and the moves that lead from one to another.
+/// The states of the main program, as of an app on a phone, and the moves between them.
 ///
-/// A rule without processes: ``next(mayKill:using:)`` chooses, ``make(_:)`` counts. What was never done comes first, so that
-/// a run of the usual length does everything; after that chance alone decides.
-///
+/// It is a pure rule without processes: ``next(mayKill:using:)`` chooses a move, and ``make(_:endingIn:)`` counts it. Moves that
+/// never happened come first, so that a run of the usual length makes every move. After that, only chance decides.
 /// ```text
 ///   gone ──start──▶ opening ──arrive──▶ foreground ──leave──▶ background
 ///    ▲                ▲  │ overtaken ─▶ background ◀─overtaken─┘  │
@@ -11,22 +10,22 @@
 /// ```
 package struct MainLife {
     package enum State: String, Codable, CaseIterable {
-        /// There is no process.
+        /// No process runs.
         case gone
-        /// Asked for the stream, and not known to have it yet.
+        /// It has requested the stream and may not have it yet.
         case opening
         /// It has the stream.
         case foreground
-        /// It has closed its connection dirty, which keeps the session.
+        /// It has cut its connection without an end of the stream, which keeps the session.
         case background
         case frozenOpening = "frozen-opening"
         case frozenForeground = "frozen-foreground"
         case frozenBackground = "frozen-background"
-        /// Frozen in the middle of a transaction, which keeps everybody from the store.
+        /// It is frozen inside a transaction, which blocks every other process.
         case lockedForeground = "locked-foreground"
         case lockedBackground = "locked-background"
 
-        /// Whether it stands still inside a transaction.
+        /// Whether it is frozen inside a transaction.
         package var isLocked: Bool { self == .lockedForeground || self == .lockedBackground }
         package var isFrozen: Bool {
             self == .frozenOpening || self == .frozenForeground || self == .frozenBackground
@@ -34,28 +33,28 @@ package struct MainLife {
     }
 
     package enum Move: String, Codable, CaseIterable {
-        /// Started, or called to the foreground, while nobody has the stream.
+        /// It is started, or called to the foreground, while no process has the stream.
         case start, call
-        /// The same while a worker has it, which hands it over.
+        /// The same while a worker has the stream and hands it over.
         case startBesideWorker = "start-beside-worker"
         case callBesideWorker = "call-beside-worker"
         /// It gets the stream.
         case arrive
-        /// To the background.
+        /// It goes to the background.
         case leave
-        /// SIGSTOP, and SIGCONT.
+        /// SIGSTOP and SIGCONT.
         case freeze, thaw
         /// It stops itself inside a transaction.
         case freezeInTransaction = "freeze-in-transaction"
-        /// A worker took the stream meanwhile: thawed, it must notice.
+        /// A worker took over the stream meanwhile. After the thaw, main must notice.
         case overtaken
         /// SIGKILL.
         case kill
-        /// Ends in good order.
+        /// It quits normally.
         case quit
     }
 
-    /// One way from a state to another.
+    /// A transition from one state to another by a move.
     package struct Passage: Hashable, Codable {
         package var from: State
         package var move: Move
@@ -66,7 +65,7 @@ package struct MainLife {
         }
     }
 
-    /// Every passage that a life may take, in a fixed order.
+    /// Every transition that a life may make, in a fixed order.
     package static let all: [Passage] = State.allCases.flatMap { from in
         moves(from: from).map { Passage(from: from, move: $0, to: $1) }
     }
@@ -86,7 +85,7 @@ package struct MainLife {
                 (.call, .opening), (.callBesideWorker, .opening), (.freeze, .frozenBackground),
                 (.freezeInTransaction, .lockedBackground), (.kill, .gone), (.quit, .gone),
             ]
-        // An overtaken one that was still opening may find out at once, or ask again and get the stream.
+        // If main was overtaken while opening, it may notice at once, or request the stream again and get it.
         case .frozenOpening: [(.thaw, .opening), (.overtaken, .opening), (.kill, .gone)]
         case .frozenForeground: [(.thaw, .foreground), (.overtaken, .background), (.kill, .gone)]
         case .frozenBackground: [(.thaw, .background), (.overtaken, .background), (.kill, .gone)]
@@ -95,28 +94,28 @@ package struct MainLife {
         }
     }
 
-    /// The passages that this life may take.
+    /// The transitions that this life may make.
     package let allowed: [Passage]
     package private(set) var state = State.gone
     package private(set) var counts: [Passage: Int] = [:]
 
-    /// - Parameter forbidden: Moves that the world does not stand.
+    /// - Parameter forbidden: Moves that the world does not support.
     package init(forbidden: Set<Move> = []) { allowed = Self.all.filter { !forbidden.contains($0.move) } }
 
-    /// Passages that were never taken.
+    /// The transitions that were never made.
     package var missing: [Passage] { allowed.filter { counts[$0] == nil } }
 
-    /// Chooses what happens next.
+    /// Chooses the next transition.
     ///
     /// - Parameter mayKill: Whether the process may be killed now.
     package func next(mayKill: Bool, using random: inout some RandomNumberGenerator) -> Passage {
         let open = allowed.filter { mayKill || $0.move != .kill }
-        // Every state has a move that kills nobody.
+        // Every state has a move other than a kill.
         return towardsNew(among: open, using: &random)
             ?? open.filter { $0.from == state }.randomElement(using: &random)!
     }
 
-    /// The first step of a shortest way to a passage that was never taken.
+    /// Returns the first step of a shortest path to a transition that was never made.
     private func towardsNew(
         among open: [Passage], using random: inout some RandomNumberGenerator
     ) -> Passage? {
@@ -138,13 +137,13 @@ package struct MainLife {
         return nil
     }
 
-    /// Returns the way to a state without killing anybody, shortest first; empty when it is there already.
+    /// Returns the shortest path to a state without a kill; empty when main is already there.
     package func way(to goal: State) -> [Passage] {
         var ways: [State: [Passage]] = [state: []]
         var ring = [state]
         while ways[goal] == nil, !ring.isEmpty {
             var ahead: [State] = []
-            // Beside no worker and overtaken by none: the plain way.
+            // The moves without a worker.
             let plain: Set<Move> = [.start, .call, .arrive, .leave, .thaw, .quit]
             for passage in ring.flatMap({ from in
                 allowed.filter { $0.from == from && plain.contains($0.move) }
@@ -158,9 +157,11 @@ package struct MainLife {
         return ways[goal] ?? []
     }
 
-    /// The passage was taken. What came of it may differ, and counts as another passage if there is one.
+    /// Counts a transition and moves to its end.
     ///
-    /// - Parameter state: Where it led to; nil for where it leads to by the rules.
+    /// If main ended in another state, only the state changes.
+    ///
+    /// - Parameter state: The actual end; nil for the transition's own end.
     package mutating func make(_ passage: Passage, endingIn state: State? = nil) {
         precondition(passage.from == self.state, "a life goes on where it is")
         if state == nil || state == passage.to { counts[passage, default: 0] += 1 }

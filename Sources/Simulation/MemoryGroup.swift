@@ -3,18 +3,18 @@ import Glibc
 import Platform
 import Synchronization
 
-/// A control group that holds one worker, and in which the kernel kills it when it wants more memory than its limit.
+/// A control group for one worker. The kernel kills the worker when it needs more memory than the group's limit.
 ///
-/// What counts there is what the kernel cannot take back: anonymous memory and the kernel's own for the process. Pages of
-/// files are dropped instead. So it is a limit besides the peak of physical memory that ``WorkerBudget`` looks at.
+/// The limit counts memory that the kernel cannot reclaim: anonymous memory, and the kernel's memory for the process. Pages of
+/// files are dropped instead. So it is an additional limit to the peak of physical memory that ``WorkerBudget`` watches.
 package final class MemoryGroup: Sendable {
-    /// The two interfaces of the kernel: the unified hierarchy, and the one before it.
+    /// The interfaces of the kernel: the unified hierarchy and its predecessor.
     package enum Version: String, Sendable {
         case two = "cgroup v2"
         case one = "cgroup v1"
     }
 
-    /// A folder in which this process may make groups that limit memory.
+    /// A folder in which this process may create groups with a memory limit.
     package struct Place: Sendable, Equatable {
         package var version: Version
         package var folder: String
@@ -29,7 +29,7 @@ package final class MemoryGroup: Sendable {
     package let folder: String
     private static let count = Atomic<Int>(0)
 
-    /// Makes a group.
+    /// Creates a group.
     ///
     /// - Throws: ``SimulationError`` when the system refuses.
     package init(in place: Place, mebibytes: Int) throws {
@@ -49,26 +49,26 @@ package final class MemoryGroup: Sendable {
             rmdir(folder)
             throw SimulationError("the control group \(folder) takes no limit of memory: error \(errno)")
         }
-        // Where there is swap, none of it: what is swapped out is no physical memory.
+        // Swap is forbidden, because swapped memory is not physical memory.
         _ =
             version == .two
             ? write("0", to: "memory.swap.max") : write(bytes, to: "memory.memsw.limit_in_bytes")
     }
 
     deinit {
-        // It is empty a moment after its process has been reaped.
+        // The group becomes empty a moment after its process was reaped.
         for _ in 0..<1000 {
             if rmdir(folder) == 0 || errno != EBUSY { return }
             usleep(1000)
         }
     }
 
-    /// Returns the command that puts itself into the group and then becomes `command`: from its first page on it counts.
+    /// Returns a command that enters the group and then runs `command`, so that every page of `command` counts.
     package func entering(_ command: [String]) -> [String] {
         ["/bin/sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", folder + "/cgroup.procs"] + command
     }
 
-    /// Whether the kernel has killed in it.
+    /// Whether the kernel has killed a process of the group.
     package var hasKilled: Bool {
         let file = version == .two ? "memory.events" : "memory.oom_control"
         guard let text = try? String(contentsOfFile: "\(folder)/\(file)", encoding: .utf8) else {
@@ -87,14 +87,15 @@ package final class MemoryGroup: Sendable {
         return Array(text.utf8).withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) } > 0
     }
 
-    // MARK: Where
+    // MARK: Folders
 
-    /// The folder in which this process may make such groups; nil without permission: it needs root, or a delegated subtree.
+    /// The folder in which this process may create such groups. It is nil without permission: it needs root, or a delegated
+    /// subtree.
     package static let place: Place? = find(
         groups: KernelFile.text("/proc/self/cgroup"), mounts: KernelFile.text("/proc/self/mounts")
     ).first { (try? MemoryGroup(in: $0, mebibytes: 1024)) != nil }
 
-    /// Returns the folders that come into question, best first.
+    /// Returns the candidate folders, best first.
     ///
     /// - Parameters:
     ///   - groups: Lines such as `0::/user.slice/a.scope` and `4:memory:/a`.
@@ -108,8 +109,8 @@ package final class MemoryGroup: Sendable {
         if let path = own.first(where: { $0[1].isEmpty })?[2],
             let root = mounted.first(where: { $0[2] == "cgroup2" })?[1]
         {
-            // A group that holds processes has no groups below it that limit memory, so it is one beside the own one; but
-            // for the root, which may have both.
+            // Under cgroup v2, a group with processes cannot have subgroups with a memory limit. So the new group is a sibling of
+            // the own group. Only the root may have both.
             let parent = path.lastIndex(of: "/").map { path[..<$0] } ?? ""
             places.append(Place(version: .two, folder: String(root + (path == "/" ? "" : parent))))
         }

@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// Values as JSON on one line, with sorted keys.
+/// Encodes values as JSON on one line, with sorted keys.
 package enum OneLineJSON {
     package static func text(_ value: some Encodable) throws -> String {
         let encoder = JSONEncoder()

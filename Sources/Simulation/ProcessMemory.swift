@@ -2,10 +2,10 @@ import Glibc
 
 /// The memory that a process has used.
 package enum ProcessMemory {
-    /// The most physical memory so far, in KiB; 0 where the system does not tell.
+    /// The peak of physical memory so far, in KiB; 0 if the system does not report it.
     package static var peakKibibytes: Int { peakKibibytes(of: getpid()) }
 
-    /// That of another process.
+    /// Returns the peak of another process.
     package static func peakKibibytes(of processID: Int32) -> Int {
         // Not getrusage: after a fork its figure starts with the parent's.
         guard let file = fopen("/proc/\(processID)/status", "r") else { return 0 }
@@ -21,7 +21,7 @@ package enum ProcessMemory {
         return 0
     }
 
-    /// The physical memory that is taken now, in KiB; 0 where the system does not tell.
+    /// The current physical memory, in KiB; 0 if the system does not report it.
     static var residentKibibytes: Int {
         guard let file = fopen("/proc/self/statm", "r") else { return 0 }
         defer { fclose(file) }
@@ -32,8 +32,9 @@ package enum ProcessMemory {
         return pages * sysconf(Int32(_SC_PAGESIZE)) / 1024
     }
 
-    /// From here on gives code back whenever more than that is taken, until the task is canceled: while there is much to do,
-    /// what the beginning needed leaves room for the work.
+    /// Starts a task that releases code whenever more physical memory is used, until it is canceled.
+    ///
+    /// Without the code of the start, more memory is left for the work.
     package static func releasingCode(above kibibytes: Int) -> Task<Void, Never> {
         Task {
             while !Task.isCancelled {
@@ -43,26 +44,26 @@ package enum ProcessMemory {
         }
     }
 
-    /// Ends that, and waits until it has ended, so that nothing of it runs while the process exits.
+    /// Cancels the task and waits for its end, so that it does not run while the process exits.
     package static func end(_ releasing: Task<Void, Never>) async {
         releasing.cancel()
         await releasing.value
     }
 
-    /// Gives code back if more than that is taken.
+    /// Releases code if more physical memory is used.
     package static func releaseCode(above kibibytes: Int) {
         if residentKibibytes > kibibytes { releaseCode() }
     }
 
-    /// Gives the pages of code back that only the beginning needed, such as that of the login.
+    /// Releases code pages that only the start needed, such as those of the login.
     ///
-    /// Code counts where all of a process's memory is limited, and most of it is there only because a neighbor was
-    /// needed. It is clean: what is needed again is mapped again.
+    /// Code counts where all memory of a process is limited. Most code pages are present only because the kernel loads neighbors of
+    /// a needed page. They are clean, so a page that is needed again is mapped again.
     package static func releaseCode() {
         guard let file = fopen("/proc/self/maps", "r") else { return }
         defer { fclose(file) }
         var line = [CChar](repeating: 0, count: 1024)
-        // Parts of a file that lie side by side go with one call.
+        // Adjacent parts of a file are released with one call.
         var together: (start: UInt, end: UInt)?
         while fgets(&line, Int32(line.count), file) != nil {
             let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
@@ -81,9 +82,10 @@ package enum ProcessMemory {
         madvise(UnsafeMutableRawPointer(bitPattern: start), Int(end - start), MADV_DONTNEED)
     }
 
-    /// Where a line of `/proc/self/maps` says that a part of a file lies to which nothing was ever written, so that nothing can
-    /// be lost: what is executable, and the tables at the begin of a file that the loader reads. In other read-only parts
-    /// addresses may have been filled in.
+    /// Returns the range of a part of a file that was never written to, from a line of `/proc/self/maps`.
+    ///
+    /// These parts are executable code, and the tables at the start of a file that the loader reads. Other read-only parts may
+    /// contain addresses that the loader has filled in.
     private static func cleanPart(_ line: String) -> (start: UInt, end: UInt)? {
         let words = line.split(separator: " ")
         guard words.count > 5, words[5].hasPrefix("/"),

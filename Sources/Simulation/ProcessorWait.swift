@@ -1,18 +1,18 @@
 import FoundationEssentials
 
-/// The time that a process has waited for a processor that others used, as the kernel knows it at one moment.
+/// How long a process has waited for a processor that other processes used, read from the kernel at one moment.
 struct ProcessorWait {
-    /// The longest wait of a thread that it has now, without what its other threads used meanwhile; zero where the system does
-    /// not tell. Threads that have ended are not counted, nor the waits of two threads one after the other: it is never more
-    /// than what was lost.
+    /// A lower bound of the waiting time; zero if the system does not report it.
+    ///
+    /// It is the longest wait of a running thread, minus the time that the other threads used meanwhile. It excludes ended threads,
+    /// and does not add waits of several threads.
     let longest: Duration
     /// The total time that its threads used.
     let used: Duration
-    /// Whether a thread is ready to run. A wait that has not ended yet is in no figure.
+    /// Whether a thread is ready to run. Its current wait is not yet in the figures.
     let isReady: Bool
 
-    /// Reads what `schedstat` says of each thread: how long it ran, and how long it was ready to run and did not, in
-    /// nanoseconds.
+    /// Reads `schedstat` of each thread: how long it ran, and how long it was ready but did not run, in nanoseconds.
     init(of processID: Int32) {
         let folder = "/proc/\(processID)/task"
         let threads = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [])
@@ -32,7 +32,7 @@ struct ProcessorWait {
 
     private static func isReady(_ thread: String) -> Bool {
         let status = (try? String(contentsOfFile: "\(thread)/stat", encoding: .utf8)) ?? ""
-        // The name before the state may hold anything, but the last parenthesis is its end.
+        // The name before the state may contain any character, and ends at the last parenthesis.
         return status.split(separator: ")").last?.split(separator: " ").first == "R"
     }
 }

@@ -4,7 +4,7 @@ package import XMPPCore
 package import TestServers
 import XMPPTestKit
 
-/// A real server behind a line that can fail, and a slixmpp client as the peer: neither shares code with us.
+/// A real server on a line that can fail, with a slixmpp client as the peer. Neither shares code with this package.
 package final class RealServerWorld: SimulationWorld {
     package let name: String
     package let account: JID
@@ -15,10 +15,10 @@ package final class RealServerWorld: SimulationWorld {
     package let push: PushLine?
     private let server: any TestServer
     private let client: SlixmppPeer
-    /// Between the account and the server; the peer has a line of its own.
+    /// The line between the account and the server. The peer has another one.
     private let line: LoopbackProxy
     private let hibernation: Duration
-    /// The prefixes of what the peer was told to send.
+    /// The id prefixes of the messages that the peer was told to send.
     private var senders: [String] = []
     private var isSending = false
     private var peerLog: LogTail
@@ -30,9 +30,9 @@ package final class RealServerWorld: SimulationWorld {
 
     /// - Parameters:
     ///   - hibernation: How long the server keeps a session without a stream, in whole seconds.
-    ///   - rate: How many messages the peer sends a second. What a server holds back for a session it sends again at every
-    ///     resumption; when processes are killed faster than it can do that, it never ends.
-    ///   - hasPush: Whether the server wakes workers by an app server.
+    ///   - rate: The number of messages that the peer sends a second. At every resumption a server resends all unacknowledged
+    ///     stanzas. If processes are killed before that is done, the run never ends.
+    ///   - hasPush: Whether the server wakes workers through an app server.
     package init(
         _ kind: ServerKind, folder: String, hibernation: Duration = .seconds(600), rate: Double = 100,
         hasPush: Bool = false
@@ -47,15 +47,15 @@ package final class RealServerWorld: SimulationWorld {
             folder: folder + "/server", certificate: certificate,
             prosody: { options in
                 options.hibernation = hibernation
-                // Its archive in files is read and written as a whole again and again once it holds 10 000 messages, for
-                // seconds, in which nobody is served.
+                // With 10 000 messages, its archive in files is often read and written as a whole. That takes seconds, in which it
+                // serves no client.
                 options.removedModules = ["mam"]
                 options.components = components
             },
             ejabberd: { options in
                 options.hibernation = hibernation
-                // Its archive in Mnesia is one bag for each account, so a message costs more the more there are: after some
-                // thousand, ejabberd takes fewer in a second than the peer sends.
+                // Its archive in Mnesia is one bag for each account, so each message costs more than the last. After some thousand
+                // messages, ejabberd accepts fewer in a second than the peer sends.
                 options.removedModules = ["mod_mam"]
                 options.components = components
             })
@@ -65,7 +65,7 @@ package final class RealServerWorld: SimulationWorld {
         authorityFile = certificates.authorityFile
         try server.addAccount("alice", password: password)
         try server.addAccount("bob", password: password)
-        // The peer's node is for its contacts.
+        // Only the contacts of the peer receive the items of its node.
         try server.befriend("alice", "bob")
         line = try LoopbackProxy(to: server.startTLSPort)
         client = try SlixmppPeer(
@@ -82,7 +82,7 @@ package final class RealServerWorld: SimulationWorld {
     package var port: UInt16 { line.port }
 
     package func startSending() throws {
-        // Two that count the same items would contradict each other.
+        // Two senders that count the same items would contradict each other.
         guard !isSending else { return }
         let prefix = "p\(senders.count + 1)"
         senders.append(prefix)
@@ -91,7 +91,7 @@ package final class RealServerWorld: SimulationWorld {
         try publish(rate: rate / 10)
     }
 
-    /// Has the peer publish the items that come next.
+    /// Makes the peer publish the next items.
     private func publish(rate: Double) throws {
         try readPeerLog()
         try client.command(
@@ -115,7 +115,7 @@ package final class RealServerWorld: SimulationWorld {
 
     package func answerLater() throws { try client.tell("answer") }
 
-    /// What was written down since the last look is counted, because the whole log is long after some thousand kills.
+    /// Counts only the new lines of the peer's log, because the whole log is long after some thousand kills.
     package func sentCount() throws -> Int {
         try readPeerLog()
         return sentByPeer
@@ -128,21 +128,21 @@ package final class RealServerWorld: SimulationWorld {
         }
     }
 
-    /// Waits until the server ends the session, as it cannot be told to; false if that takes too long.
+    /// Waits until the server ends the session by itself, because it has no command for that; false if that takes too long.
     package func expireSession() -> Bool {
         guard hibernation <= .seconds(5) else { return false }
         SystemThread.sleep(microseconds: UInt32((hibernation + .seconds(1)) / .microseconds(1)))
         return true
     }
 
-    /// ejabberd does not stand a connection while it still works on what an older one brought; nobody waits for ever.
+    /// ejabberd cannot handle a new connection while it still processes stanzas of an older one. The wait has a limit.
     package func awaitDeparture() throws -> Bool {
         defer { push?.forget() }
         guard let server = server as? EjabberdServer else { return true }
         return try server.waitUntilDepartedAreGone(over: line, deadline: .now + .seconds(30))
     }
 
-    /// ejabberd does not; see ``awaitDeparture()``.
+    /// ejabberd does not support it; see ``awaitDeparture()``.
     package var standsTakeover: Bool { !(server is EjabberdServer) }
 
     package func suffer(_ fault: NetworkFault) throws -> Bool {

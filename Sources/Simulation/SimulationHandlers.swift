@@ -4,7 +4,7 @@ import PubSub
 package import XMPPAccount
 package import XMPPCore
 
-/// The application of the simulation: what both processes, main and worker, do when something arrives.
+/// The application of the simulation: the work of main and worker when a stanza arrives.
 ///
 /// Its tables have no unique keys on purpose: a handler that ran twice leaves two rows, and the verdict counts them.
 package enum SimulationApp {
@@ -24,14 +24,14 @@ package enum SimulationApp {
             CREATE TABLE sim_filing(row INTEGER PRIMARY KEY, timer INTEGER NOT NULL);
             CREATE TABLE sim_filed(row INTEGER PRIMARY KEY, timer INTEGER NOT NULL, key TEXT NOT NULL);
             """,
-            // Which process raised the owner's epoch (`took`), and which committed under it; see Witness.
+            // Records which process raised the owner's epoch (`took`), and which process committed under it; see Witness.
             """
             CREATE TABLE sim_owner(epoch INTEGER NOT NULL, process INTEGER NOT NULL, took INTEGER NOT NULL,
                 PRIMARY KEY(epoch, process, took)) WITHOUT ROWID;
             """,
         ])
 
-    /// Stores every message that arrives; some make it ask the sender something, in the same step.
+    /// Stores every message. Some messages make it send a request to the sender in the same step.
     @Handler("simulation.received")
     package static func received(_ call: borrowing Call<MessageReceived>) throws {
         try call.step.execute(
@@ -46,7 +46,7 @@ package enum SimulationApp {
         if number % 3 == 0 { try setTimer(number, in: call.step) }
     }
 
-    /// Notes how a numbered request ended.
+    /// Stores the outcome of a numbered request.
     @Handler("simulation.answered")
     package static func answered(_ call: borrowing Call<IQReply>, n: Int) throws {
         let outcome =
@@ -58,13 +58,13 @@ package enum SimulationApp {
         try note(n, outcome, call.account, in: call.step)
     }
 
-    /// Notes that a numbered request can never be answered.
+    /// Records that a numbered request can never be answered.
     @Handler("simulation.abandoned")
     package static func abandoned(_ call: borrowing Call<Invalidation>, n: Int) throws {
         try note(n, "invalidated", call.context.account, in: call.step)
     }
 
-    /// Notes that the server took responsibility for a numbered message.
+    /// Records that the server took responsibility for a numbered message.
     @Handler("simulation.acknowledged")
     package static func acknowledged(_ call: borrowing Call<StanzaAcknowledged>, n: Int) throws {
         try call.step.execute("INSERT INTO sim_acknowledged(n) VALUES (?)", n)
@@ -79,11 +79,11 @@ package enum SimulationApp {
 
     // MARK: Sending
 
-    /// Sends the next numbered message and the next numbered request. The numbers are rows of the same step, so a
-    /// killed process neither skips nor repeats one.
+    /// Sends the next numbered message and the next numbered request. The numbers are rows of the same step, so a killed process
+    /// neither skips nor repeats a number.
     package static func sendNext(to peer: JID, from account: Account, in step: borrowing Step) throws {
         let n = try next("sim_message", in: step)
-        // The random part tells a message that was committed from one that was sent and rolled back.
+        // The random part distinguishes a committed message from one that was sent and rolled back.
         let id = "m-\(n)-\(StanzaID.random())"
         let message = Message(to: peer, id: id, body: String(n))
         try account.send(message, acknowledged: acknowledged(n: n), in: step)
@@ -91,13 +91,13 @@ package enum SimulationApp {
         try ask(try next("sim_request", in: step), of: peer, from: account, in: step)
     }
 
-    /// Asks what the peer answers when it is told to.
+    /// Sends a request that the peer answers only on command.
     package static func askForLater(of peer: JID, from account: Account, in step: borrowing Step) throws {
         try ask(try next("sim_request", in: step), of: peer, from: account, wanting: "later", in: step)
     }
 
     private static func ask(_ n: Int, of peer: JID, from account: Account, in step: borrowing Step) throws {
-        // Most questions are answered; some with an error, some never.
+        // Most requests get a result; some get an error, and some get no answer.
         let want = n % 7 == 3 ? "silence" : n % 5 == 0 ? "error" : "result"
         try ask(n, of: peer, from: account, wanting: want, in: step)
     }

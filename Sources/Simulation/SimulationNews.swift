@@ -4,16 +4,16 @@ package import PubSub
 import XMPPAccount
 import XMPPCore
 
-// The peer publishes one item on a node of its own and replaces it repeatedly. Main binds a standing handler for it, and the owner
-// of the stream runs the handler.
+// The peer publishes one item on its node and replaces it repeatedly. Main binds a standing handler for it, and the owner of the
+// stream runs the handler.
 extension SimulationApp {
-    /// The node's items: numbered, as JSON in a container (XEP-0335), so that the peer need not know this program.
+    /// The node's items. They are numbered, and in JSON (XEP-0335), so that the peer need not know this program.
     package struct News: PubSubPayload, Codable {
         package static let node = "urn:durable-handlers:sim:news"
         var n: Int
     }
 
-    /// Notes every item, and the session in which it came.
+    /// Stores every item, and the session in which it arrived.
     @Handler("simulation.news")
     package static func news(_ call: borrowing Call<PubSubEvent.Of<News>>) throws {
         guard case .items(let items) = call.change else { return }

@@ -3,13 +3,13 @@ import Handlers
 import XMPPAccount
 import XMPPModules
 
-// A worker that finds much: messages and answers that came while nobody was there, in a store full of requests that wait.
+// A worker with a large backlog: messages and answers that arrived while no process ran, and a store full of waiting requests.
 extension SimulationRun {
     package struct Backlog {
         package var messages: Int
         package var answers: Int
         package var pending: Int
-        /// Whether the server forgets the session at the end, which ends all that is pending.
+        /// Whether the server forgets the session at the end, which ends all pending requests.
         package var losesSession: Bool
 
         package init(messages: Int, answers: Int, pending: Int, losesSession: Bool = false) {
@@ -28,7 +28,7 @@ extension SimulationRun {
     /// The maximum number of wakes.
     private static let mostWakes = 1000
 
-    /// - Parameter progress: Told what happens.
+    /// - Parameter progress: Called with a description of each stage.
     package func run(_ backlog: Backlog, progress: (String) -> Void) throws -> BacklogVerdict {
         defer { main?.killAndWait() }
         var result = BacklogVerdict(
@@ -65,7 +65,7 @@ extension SimulationRun {
             schemas: Account.schemas + [SimulationApp.schema])
     }
 
-    /// Main asks what is answered later, and ends with the session kept.
+    /// Makes main send requests that are answered later, and quit with its session kept.
     private func leaveQuestions(_ count: Int) throws {
         let main = try start("main", ["--quiet"])
         self.main = main
@@ -81,7 +81,7 @@ extension SimulationRun {
         try quitMain()
     }
 
-    /// Returns the amount of the simulation's own waiting work, without answers that are still to be given: nothing when all is done.
+    /// Returns the number of the simulation's own waiting handlers, without those of strangers; 0 when all work is done.
     private func ownWork(_ store: HandlerStore) throws -> Int {
         try store.step { step in
             try step.first(
@@ -93,7 +93,7 @@ extension SimulationRun {
     private func idleWake() throws -> Double {
         let before = wakes.count
         for _ in 0..<Self.idleWakes {
-            // One that a busy machine gave too little time says nothing about the store.
+            // A worker that a busy machine gave too little time says nothing about the store.
             var triesLeft = Self.idleTries
             while try finish(try startWorker(isPushed: false)) != .done {
                 triesLeft -= 1

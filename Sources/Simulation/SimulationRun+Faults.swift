@@ -1,11 +1,10 @@
 import XMPPTestKit
 
-// What the world does to a client besides killing it.
+// Faults of the network and the server, as distinct from kills.
 extension SimulationRun {
     private static let restartsEvery = 16
 
-    /// The line breaks under a main that goes on, in one of the ways in which lines break; or, where 16 rounds have
-    /// passed, the server restarts.
+    /// Breaks the line under a connected main in one of several ways, or restarts the server every 16 rounds.
     func sufferBesideMain(in round: Int) throws {
         if round >= nextRestart {
             nextRestart = round + Self.restartsEvery
@@ -14,20 +13,20 @@ extension SimulationRun {
         switch Int.random(in: 0..<8, using: &random) {
         case 0, 1: try reset()
         case 2, 3: try strand()
-        // However the draws turn out, a run has met each.
+        // Every run gets each fault at least once, whatever the random numbers are.
         default:
             if verdict.faults.resets == 0 { return try reset() }
             if verdict.faults.halfOpen == 0 { try strand() }
         }
     }
 
-    /// Returns whether a main must be there in the next round for something that the run has not met yet.
+    /// Returns whether main must run in the next round, because a fault has not happened yet.
     func owesFaults(after round: Int) -> Bool {
         plan.hasFaults
             && (verdict.faults.resets == 0 || verdict.faults.halfOpen == 0 || round + 1 >= nextRestart)
     }
 
-    /// Main connects again by itself, or is gone before it has.
+    /// Resets the line. Main reconnects by itself, unless it ends before.
     private func reset() throws {
         if try world.suffer(.reset) {
             verdict.faults.resets += 1
@@ -44,7 +43,7 @@ extension SimulationRun {
         pause(milliseconds: 0...40)
     }
 
-    /// The server forgets the session of an account that nobody serves; in a run with faults once in any case.
+    /// Makes the server forget the session while no process is connected. It happens at least once in a run with faults.
     func expireSession(in round: Int) throws {
         let isOwed = plan.hasFaults && verdict.faults.expired == 0 && round >= plan.rounds / 2
         guard Int.random(in: 0..<8, using: &random) == 0 || isOwed, try world.expireSession() else { return }
@@ -52,8 +51,8 @@ extension SimulationRun {
         chronicle.noted("expired", "the server forgot the session")
     }
 
-    /// The server restarts while nothing is under way: what a server loses by ending, and what it answers in the place of
-    /// a peer that is gone, is not ours to answer for.
+    /// Restarts the server while no stanza is in transit. Otherwise the server may lose stanzas, and answer for an absent peer,
+    /// which are not errors of this package.
     private func restartServer() throws {
         guard let main else { return }
         try closeFlow()
@@ -65,7 +64,7 @@ extension SimulationRun {
         }
         try main.write("go on\n")
         try openFlow()
-        // Main finds its session gone and binds a new one, unless it is killed before that.
+        // Main finds that its session is lost and binds a new one, unless it is killed before that.
         pause(milliseconds: 0...1500)
     }
 }

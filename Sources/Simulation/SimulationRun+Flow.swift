@@ -1,16 +1,16 @@
 import Handlers
 
-// Nobody can store without end what nobody stops sending: when processes are killed faster than they can store what
-// arrives, the server's queue grows, each resumption sends more of it again, and fewer processes get through it.
+// The peer's sending has to be limited. If processes are killed faster than they can store the messages, the server's queue grows.
+// Each resumption then resends more of it, and fewer processes get through it.
 extension SimulationRun {
-    /// The messages of the peer that are not known to be stored.
+    /// The messages of the peer that may not be stored yet.
     package struct Flow {
-        /// At more messages that are not stored the peer stops.
+        /// The peer stops at more unstored messages than this.
         package var most = 300
-        /// At fewer it goes on.
+        /// The peer continues at fewer unstored messages than this.
         package var few = 50
         var isOpen = false
-        /// How many messages the peer had sent, and how many of them were not stored, when the store was last looked at.
+        /// The numbers of sent and of unstored messages at the last look into the store.
         var sent = 0
         var backlog = 0
     }
@@ -25,11 +25,11 @@ extension SimulationRun {
         flow.isOpen = false
     }
 
-    /// Compares the peer's log with the store. Main must be alive: the process that opens the store recovers what dead
-    /// processes left in it, and only main and worker may do that.
+    /// Compares the peer's log with the store. Main must be alive: a process that opens the store recovers dead processes'
+    /// handlers, and only main and worker may do that.
     func regulateByStore() throws {
         let store = try HandlerStore(path: storePath, registry: HandlerRegistry())
-        // Before the log: what is stored meanwhile makes the backlog look larger than it is, never smaller.
+        // The store is read before the log, so the backlog may be overestimated, but never underestimated.
         let stored = try store.read { snapshot in
             try snapshot.first("SELECT count(DISTINCT stanza_id) FROM sim_received") {
                 (row) throws(HandlerError) in Int(row.integer(0))
@@ -41,9 +41,9 @@ extension SimulationRun {
         if !flow.isOpen, flow.backlog < flow.few { try openFlow() }
     }
 
-    /// The same without the store, between two kills.
+    /// Regulates without the store, between two kills.
     ///
-    /// - Returns: How many messages are not stored at most: what was stored since the store was looked at is not known.
+    /// - Returns: The maximum number of unstored messages. Messages stored since the last look into the store still count.
     func regulateByCount() throws -> Int {
         let most = flow.backlog + (try world.sentCount()) - flow.sent
         if flow.isOpen, most > flow.most { try holdPeerBack() }

@@ -4,11 +4,11 @@ package import Handlers
 package import XMPPAccount
 package import TestServers
 
-// Kills and freezes at places that a test chooses, with the same traffic, end and verdict as the random ones.
+// Kills and freezes at places that a test chooses. The traffic, the end and the verdict are those of random kills.
 extension SimulationRun {
     // MARK: Kills at named places
 
-    /// A place at which a process kills itself.
+    /// A place where a process kills itself.
     package struct Target: Hashable, CustomStringConvertible {
         package var role: AccountRole
         package var failpoint: Failpoint
@@ -23,10 +23,10 @@ extension SimulationRun {
     /// The number of attempts to reach a place.
     private static let attempts = 8
 
-    /// Lets main or a worker kill itself at each of the places, one after the other, with traffic before and after.
+    /// Makes main or a worker kill itself at each of the places in turn, with traffic before and after.
     ///
-    /// - Parameter expiring: Whether the session ends after each kill, so that what was not acknowledged in it comes again.
-    /// - Returns: The verdict over all of it, and the places that were not reached.
+    /// - Parameter expiring: Whether the session ends after each kill, so that its unacknowledged stanzas arrive again.
+    /// - Returns: The verdict over the whole run, and the places that were not reached.
     package func run(killingAt targets: [Target], expiring: Bool = false) throws -> (
         Verdict, unreached: [Target]
     ) {
@@ -35,11 +35,11 @@ extension SimulationRun {
         let unreached = try targets.filter { target in
             try !(0..<Self.attempts).contains { attempt in
                 try leaveWork(losingSession: target.failpoint.needsLostSession)
-                // Let enough arrive that a worker's handlers have something to ask.
+                // Waits until enough has arrived, so that a worker's handlers send requests.
                 if target.role == .worker { pause(milliseconds: 60...100) }
                 let isOnce = target.failpoint.comesOnce || attempt > 1
                 let nth = isOnce ? 1 : Int.random(in: 1...3, using: &random)
-                // A busy machine needs longer for the way there.
+                // A busy machine needs longer to reach the place.
                 guard try killItself(target, at: nth, patience: .seconds(2 * (attempt + 1))) else {
                     return false
                 }
@@ -50,7 +50,7 @@ extension SimulationRun {
         return (try finish(), unreached)
     }
 
-    /// A first process leaves work under way; the next one is the victim.
+    /// Leaves work in progress from a first process; the next process is the one to be killed.
     private func leaveWork(losingSession: Bool) throws {
         try startMain(untilConnected: true)
         pause(milliseconds: 20...60)
@@ -58,7 +58,7 @@ extension SimulationRun {
         if losingSession { _ = try world.expireSession() }
     }
 
-    /// Everything is brought to its end and judged.
+    /// Ends all work and judges the run.
     private func finish() throws -> Verdict {
         try runWorker()
         try startMain(untilConnected: true)
@@ -67,11 +67,12 @@ extension SimulationRun {
     }
 
     /// - Parameters:
-    ///   - nth: At which of its visits, from 1.
-    ///   - patience: After how long a main is stopped that did not come by.
-    /// - Returns: False when the process never came to the place.
+    ///   - nth: The visit of the place at which the process kills itself, from 1.
+    ///   - patience: The time after which main is stopped if it did not reach the place.
+    ///
+    /// - Returns: False when the process never reached the place.
     private func killItself(_ target: Target, at nth: Int, patience: Duration) throws -> Bool {
-        // Time runs out only for a worker that stays a while.
+        // A timeout can expire only in a worker that stays for a while.
         let lingering =
             target.role == .worker && target.failpoint == .beforeTimeout ? ["--linger", "80"] : []
         let process = try start(
@@ -82,7 +83,7 @@ extension SimulationRun {
             {}
             try process.write("quit\n")
         }
-        // A worker ends by itself; a main that does not come by is stopped.
+        // A worker ends by itself. A main that does not reach the place is stopped.
         let limit: Duration = target.role == .main ? patience : .seconds(30)
         guard let ending = try? process.waitUntilExit(deadline: .now + limit) else {
             process.killAndWait()
@@ -100,26 +101,28 @@ extension SimulationRun {
 
     // MARK: Kills before system calls
 
-    /// A system call of a worker: its name and how many of that name came before it in its thread, from 1.
+    /// A system call of a worker: its name, and its number among the calls of that name in its thread, from 1.
     struct SystemCall: Hashable {
         var name: String
         var nth: Int
     }
 
-    /// How many messages wait for a worker at least. Each finds the same work, so that it makes the same calls: what a peer sends
-    /// by the clock grows with the time that tracing takes, and with it that time.
+    /// The minimum number of messages that wait for a worker. Every worker must find the same work, so that it makes the same
+    /// calls. Messages that a peer sends by the clock would grow with the time for tracing, and would themselves prolong it.
     private static let waiting = 8
 
-    /// Kills a worker before each system call that one run of it makes, with messages and answers waiting every time.
+    /// Kills a worker before each system call of a run, with messages and answers waiting each time.
     ///
-    /// - Parameter part: Which of how many equal shares of the calls to take, from 0.
-    /// - Returns: The verdict, and how many of the calls were reached.
+    /// - Parameters:
+    ///   - part: The index of the share of the calls to kill before, from 0.
+    ///   - parts: The number of equal shares.
+    /// - Returns: The verdict, the number of calls in the share, and the number of calls that were reached.
     package func runKillingBeforeSystemCalls(part: Int, of parts: Int) throws -> (
         Verdict, calls: Int, killed: Int
     ) {
         defer { main?.killAndWait() }
         try leaveWork(losingSession: false)
-        // The backlog of the first run is larger than those of the runs that are killed; take one like theirs.
+        // The first run has a larger backlog than the killed ones, so this run only reduces it to their size.
         try runWorker()
         let calls = try systemCallsOfWorker().enumerated().filter { $0.offset % parts == part }.map(\.element)
         let killed = try calls.filter { call in
@@ -132,7 +135,7 @@ extension SimulationRun {
         return (try finish(), calls.count, killed.count)
     }
 
-    /// Has the peer send until so many of its messages are not stored.
+    /// Makes the peer send until this number of its messages is not stored.
     private func leaveWaiting(_ count: Int) throws {
         let stored = try StoreReader(path: storePath).read { snapshot in
             try snapshot.all("SELECT count(DISTINCT stanza_id) FROM sim_received") {
@@ -143,7 +146,7 @@ extension SimulationRun {
         if missing > 0 { try world.send(missing) }
     }
 
-    /// - Returns: False when the worker ended without having made the call.
+    /// - Returns: False when the worker ended without making the call.
     private func killWorker(before call: SystemCall) throws -> Bool {
         let ending = try traceWorker([
             "-e", "trace=\(call.name)", "-e", "inject=\(call.name):signal=SIGKILL:when=\(call.nth)", "-o",
@@ -154,14 +157,14 @@ extension SimulationRun {
         return true
     }
 
-    /// The number of times that a run of a worker makes a system call, in the thread that makes it most often.
+    /// How often a worker makes a system call, in the thread that makes it most often.
     private struct CallCount {
         var all: Int
-        /// Before it looks for the store. To be killed before one of these is the same as before any other.
+        /// The number of calls before it opens the store. A kill before any of them has the same effect.
         var early: Int
     }
 
-    /// The calls that each of a few runs makes: one may wait or wake a little more than the next.
+    /// Returns the calls that each of several runs makes, because a run may wait or wake slightly more often than another.
     private func systemCallsOfWorker() throws -> [SystemCall] {
         var counts = try traceSystemCalls()
         for _ in 0..<3 {
@@ -188,14 +191,14 @@ extension SimulationRun {
             let words = line.split(separator: " ", omittingEmptySubsequences: true)
             guard words.count > 1, let name = words[1].split(separator: "(").first, words[1].contains("(")
             else { continue }
-            // There is one thread so far. The call that starts the program names the store as well.
+            // Only one thread runs so far. The call that starts the program also contains the store's path.
             if early == nil, name != "execve", line.contains(storePath) {
                 early = counts.mapValues { $0.values.max() ?? 0 }
             }
             counts[String(name), default: [:]][words[0], default: 0] += 1
         }
-        // strace counts for each thread; the highest count covers them all. The first call starts the program and the
-        // last one ends it: there is nothing to be killed before the one and nothing to be lost after the other.
+        // strace counts for each thread, and the highest count covers all threads. The first call starts the program and the last
+        // one ends it, so a kill before the first or after the last call has no effect.
         for name in ["execve", "exit_group", "exit"] { counts[name] = nil }
         return Dictionary(
             uniqueKeysWithValues: counts.map { name, threads in
@@ -203,8 +206,8 @@ extension SimulationRun {
             })
     }
 
-    /// Calls that change nothing outside of the process: to be killed before one is to be killed before the next call that
-    /// does, which is tried by itself.
+    /// Calls without an effect outside the process. A kill before one of them equals a kill before the next call with an effect,
+    /// which has its own test.
     private static let inward: Set = [
         "access", "arch_prctl", "brk", "epoll_create1", "epoll_ctl", "epoll_wait", "eventfd2", "geteuid",
         "getpid", "getrandom", "getsockopt", "gettid", "lseek", "madvise", "mmap", "mprotect", "mremap",
@@ -213,14 +216,14 @@ extension SimulationRun {
         "timerfd_create", "timerfd_settime",
     ]
 
-    /// The numbers of the calls to be killed before: all, or as many as this spread over them.
+    /// Returns the numbers of the calls to kill before: all, or at most `limit` evenly spread ones.
     private static func spread(_ first: Int, _ last: Int, limit: Int) -> [Int] {
         let count = last - first + 1
         guard count > limit else { return Array(first..<last + 1) }
         return (0..<limit).map { first + $0 * count / limit }
     }
 
-    /// Returns the number of times that a run of a worker reads from a file at a place, as it does for each page of the store.
+    /// Returns how many times a worker reads from a file at an offset, which it does for each page of the store.
     package func readsOfWorker() throws -> Int {
         let trace = storePath + ".reads"
         let ending = try traceWorker(["-e", "trace=pread64", "-o", trace])
@@ -237,11 +240,11 @@ extension SimulationRun {
 
     // MARK: Freezing
 
-    /// Freezes main at a place, lets a worker take over, thaws main.
+    /// Freezes main at a place, lets a worker take over, and thaws main.
     ///
-    /// - Parameter place: The failpoint at which main stops itself; it must lie outside a transaction.
-    /// - Returns: The verdict, and main's exit status: 3 when it noticed that the stream is no longer its own, nil when it
-    ///   went on and was killed.
+    /// - Parameter place: The failpoint where main stops itself. It must be outside a transaction.
+    /// - Returns: The verdict and main's exit status: 3 when it noticed the loss of the stream, or nil when it went on and was
+    ///   killed.
     package func run(freezingAt place: Failpoint) throws -> (Verdict, status: Int32?) {
         let frozen = try startFrozenOutsideTransaction(at: place)
         defer { frozen.killAndWait() }
@@ -252,10 +255,10 @@ extension SimulationRun {
         return (try finish(), status)
     }
 
-    /// Freezes main inside a transaction, where it blocks everyone: a worker must say so. Then main is killed, as the
-    /// platform does with a process that is suspended while it holds a database.
+    /// Freezes main inside a transaction, where it blocks every process. A worker must report that. Then main is killed, as the
+    /// platform kills a process that is suspended while it holds a database lock.
     ///
-    /// - Returns: The verdict, and what the worker complained.
+    /// - Returns: The verdict, and the worker's error message.
     package func runFreezingInTransaction() throws -> (Verdict, complaint: String) {
         let frozen = try startFrozen(at: .beforeCommit)
         defer { frozen.killAndWait() }
@@ -269,9 +272,9 @@ extension SimulationRun {
         return (try finish(), complaint)
     }
 
-    /// The place is outside of transactions, but another thread of main may be inside one at that moment: then main is
-    /// killed, as the platform does, and the next one is frozen. So is a main that has no stream yet, as happens on a busy
-    /// machine: it loses nothing, and thawed it connects as the next owner.
+    /// The place is outside transactions, but another thread of main may be inside one. Then main is killed, as the platform does,
+    /// and the next one is frozen. The same applies to a main without a stream, as on a busy machine: it has nothing to lose, and
+    /// would just connect as the next owner.
     private func startFrozenOutsideTransaction(at place: Failpoint) throws -> ChildProcess {
         for attempt in 0..<Self.attempts {
             let process = try startFrozen(at: place, nth: 7 + 6 * attempt)
@@ -281,7 +284,7 @@ extension SimulationRun {
         throw SimulationError("main was frozen inside a transaction, or before it had the stream, each time")
     }
 
-    /// Returns whether a stopped main has said that it is connected.
+    /// Returns whether a stopped main has reported that it is connected.
     private func hasConnected(_ main: ChildProcess) -> Bool {
         (try? main.output?.readLine(deadline: .now) { $0 == "connected" }) != nil
     }
@@ -295,7 +298,7 @@ extension SimulationRun {
         }
     }
 
-    /// - Parameter nth: At which of its visits to the place, from 1; the first commits come before it has the stream.
+    /// - Parameter nth: The visit of the place at which main stops, from 1. The first commits happen before it has the stream.
     package func startFrozen(at place: Failpoint, nth: Int = 7) throws -> ChildProcess {
         try world.startSending()
         try leaveWork(losingSession: false)
@@ -311,7 +314,7 @@ extension SimulationRun {
         return process
     }
 
-    /// The third field of the kernel's line about a process is `T` while it is stopped.
+    /// The third field of the kernel's status line of a process is `T` while the process is stopped.
     func isStopped(_ processID: Int32) -> Bool {
         let text = try? String(contentsOf: URL(filePath: "/proc/\(processID)/stat"), encoding: .utf8)
         return text?.split(separator: ")").last?.hasPrefix(" T") == true
@@ -319,7 +322,7 @@ extension SimulationRun {
 }
 
 extension Failpoint {
-    /// Whether it is reached only when the server does not know the session any more.
+    /// Whether it is reached only when the server no longer knows the session.
     var needsLostSession: Bool {
         switch self {
         case .afterSessionLost, .afterBound, .beforeInvalidation: true
@@ -327,7 +330,7 @@ extension Failpoint {
         }
     }
 
-    /// Whether one process comes by once at most.
+    /// Whether a process reaches it at most once.
     var comesOnce: Bool {
         switch self {
         case .afterLock, .afterTakeover, .afterResumeSent, .afterResumed, .afterSessionLost, .afterBound,

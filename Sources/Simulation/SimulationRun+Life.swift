@@ -4,11 +4,11 @@ import Handlers
 import XMPPAccount
 import TestServers
 
-// What the moves of main's life are, done to real processes.
+// Performs the moves of main's life on real processes.
 extension SimulationRun {
-    /// Takes main from its state to the next.
+    /// Moves main from its state to the next.
     ///
-    /// - Parameter isPausing: Whether it stays there for a random while.
+    /// - Parameter isPausing: Whether to wait for a random time afterwards.
     func take(_ passage: MainLife.Passage, pausing isPausing: Bool = true) throws {
         switch passage.move {
         case .start, .startBesideWorker, .call, .callBesideWorker: try ask(passage)
@@ -26,14 +26,14 @@ extension SimulationRun {
         if isPausing { pause(milliseconds: life.state == .foreground ? 5...60 : 0...25) }
     }
 
-    /// The plain way to a state, whatever it takes.
+    /// Moves main to a state on the shortest path without workers.
     package func bring(to state: MainLife.State) throws {
         while let passage = life.way(to: state).first { try take(passage, pausing: false) }
     }
 
-    /// Main lets go of the stream in one way or another.
+    /// Makes main give up the stream by a kill, a move to the background, or a normal end.
     ///
-    /// - Parameter kills: How many may be killed; counted down.
+    /// - Parameter kills: The number of processes that may still be killed. A kill reduces it.
     func retreat(_ kills: inout Int) throws {
         if life.state.isFrozen || life.state.isLocked {
             try take(.init(from: life.state, move: .thaw, to: thawed(life.state)))
@@ -59,7 +59,7 @@ extension SimulationRun {
         return main
     }
 
-    /// Waits for one of the lines, passing over others.
+    /// Waits for one of the lines and ignores other lines.
     private func hear(_ words: String..., within limit: Duration = .seconds(30)) throws -> String {
         let main = try process()
         do {
@@ -87,7 +87,7 @@ extension SimulationRun {
         life.make(passage)
     }
 
-    /// A worker takes the stream and keeps it for a while.
+    /// Starts a worker that takes over the stream and keeps it for a while.
     private func inviteGuest() throws {
         let worker = try startWorker(isPushed: false, lingering: Self.lingering)
         while let line = try? worker.process.output?.readLine(deadline: .now + .seconds(30)) {
@@ -96,14 +96,14 @@ extension SimulationRun {
         guest = worker
     }
 
-    /// The worker that had the stream ends, in whichever way: main may have been too late, or stopped on its way.
+    /// Waits for the worker that had the stream. It may end in any way, because main may have been late, or frozen on its way.
     private func dismissGuest() throws {
         guard let worker = guest else { return }
         guest = nil
         if try finish(worker) == .leftToMain { verdict.handedOver += 1 }
     }
 
-    /// Main has the stream, unless a worker took it from a main that stood still on its way there.
+    /// Waits until main has the stream, unless a worker took it from a main that was frozen on its way there.
     private func arrive(_ passage: MainLife.Passage) throws {
         var word = try hear("connected", "overtaken")
         if word == "connected" {
@@ -125,7 +125,7 @@ extension SimulationRun {
         let main = try process()
         main.signal(Signal.stop)
         try awaitStop(main)
-        // Inside of a transaction is a state of its own, in which nobody else gets anywhere.
+        // Inside a transaction is a separate state, in which no other process can work.
         while StoreLock.isHeldForWriting(storePath, by: main.processID) {
             main.signal(Signal.resume)
             SystemThread.sleep(microseconds: 300)
@@ -169,10 +169,11 @@ extension SimulationRun {
         life.make(passage)
     }
 
-    /// A worker takes the stream while main stands still. Thawed, a main that had it must notice, and go on without it.
+    /// Lets a worker take over the stream while main is frozen. After the thaw, a main that had it must notice and go on without
+    /// it.
     private func overtake(_ passage: MainLife.Passage) throws {
         guard try workBesideFrozen() else {
-            // It stands still inside a transaction after all: nobody gets anywhere until it is thawed.
+            // Main is frozen inside a transaction after all, and blocks every process until the thaw.
             return try thaw(.init(from: passage.from, move: .thaw, to: thawed(passage.from)))
         }
         let main = try process()
@@ -182,7 +183,7 @@ extension SimulationRun {
         life.make(passage)
     }
 
-    /// - Returns: Whether it got its work done.
+    /// - Returns: Whether a worker finished its work.
     private func workBesideFrozen() throws -> Bool {
         switch try runWorkers(isPushed: false) {
         case .done: return true
@@ -193,7 +194,7 @@ extension SimulationRun {
     }
 
     private func kill(_ passage: MainLife.Passage) throws {
-        // Some die beside a worker that has passed them over.
+        // Some mains are killed after a worker has taken over.
         if life.state.isFrozen, world.standsTakeover, Bool.random(using: &random) {
             _ = try workBesideFrozen()
         }

@@ -4,30 +4,30 @@ import Handlers
 import XMPPAccount
 import TestServers
 
-// Workers: started, watched, killed, and waited for until the work is done.
+// Starts, watches and kills workers, and waits until their work is done.
 extension SimulationRun {
-    /// A worker that was started.
+    /// A running worker.
     struct Worker {
         let process: ChildProcess
-        /// Nil where it may use what it likes.
+        /// The limits of the worker; nil for none.
         let budget: WorkerBudget?
     }
 
     /// The end of a worker that was not killed at random.
     enum WorkerEnd: Equatable {
-        /// With nothing left to do.
+        /// It had nothing left to do.
         case done
-        /// Because its time was nearly over; or it was killed at a limit.
+        /// Its time was nearly over, or it was killed at a limit.
         case early
-        /// Because it found main alive, or main asked for the stream.
+        /// It found main alive, or main requested the stream.
         case leftToMain
-        /// Because a process stood still inside a transaction.
+        /// Another process was frozen inside a transaction.
         case locked
     }
 
     /// - Parameters:
-    ///   - isPushed: Whether the server must have woken it, where there is an app server and the peer sends.
-    ///   - lingering: How long it keeps the stream when it has nothing to do, in milliseconds.
+    ///   - isPushed: Whether the server must have sent a push, if there is an app server and the peer sends.
+    ///   - lingering: How long the worker keeps the stream when it has nothing to do, in milliseconds.
     func startWorker(isPushed: Bool, lingering: Int = 0) throws -> Worker {
         if isPushed, flow.isOpen, let push = world.push {
             guard push.waitForPush(deadline: .now + .seconds(30)) else {
@@ -39,7 +39,7 @@ extension SimulationRun {
         var arguments = arguments("worker")
         let environment = ChildProcess.Environment.inheriting(environment)
         let worker: Worker
-        // One that lingers does little else, and main may stop on its way so that it cannot even do that.
+        // A worker that lingers does little else. Main may be frozen on its way, and then the worker's time limit ends it.
         let linger = lingering > 0 ? ["--linger", String(lingering), "--time", "3"] : []
         if let limits = plan.limits {
             if let time = limits.time, lingering == 0 {
@@ -59,9 +59,9 @@ extension SimulationRun {
         return worker
     }
 
-    /// Notes that a worker was killed for going beyond its limits.
+    /// Counts a worker that was killed at a limit.
     ///
-    /// - Returns: Whether it was.
+    /// - Returns: Whether it was killed at a limit.
     private func countExcess(_ worker: Worker) -> Bool {
         guard let excess = worker.budget?.excess else { return false }
         switch excess {
@@ -71,7 +71,7 @@ extension SimulationRun {
         return true
     }
 
-    /// Waits for its end.
+    /// Waits for the end of a worker.
     func finish(_ worker: Worker) throws -> WorkerEnd {
         let ending = try end(of: worker.process, "the worker")
         if ending.signal == Signal.kill, countExcess(worker) {
@@ -99,14 +99,14 @@ extension SimulationRun {
     /// The number of consecutive unfinished workers after which the run fails.
     private static let mostEarly = 20
 
-    /// Runs workers until one has done what there was to do; those that go beyond their limits leave it to the next.
+    /// Runs workers until one has finished all work. A worker that exceeds its limits leaves work for the next.
     func runWorker() throws {
         guard try runWorkers(isPushed: true) == .done else {
             throw SimulationError("a worker found somebody else at work although main is away")
         }
     }
 
-    /// - Returns: How the last one ended.
+    /// - Returns: The end of the last worker.
     func runWorkers(isPushed: Bool) throws -> WorkerEnd {
         for _ in 0..<Self.mostEarly {
             let end = try finish(try startWorker(isPushed: isPushed))
@@ -116,7 +116,7 @@ extension SimulationRun {
             "\(Self.mostEarly) workers in a row were killed at their limits; give them more")
     }
 
-    /// - Returns: False when the worker was done before the kill came.
+    /// - Returns: False when the worker was done before the kill.
     func killWorker(patience: Int) throws -> Bool {
         let worker = try startWorker(isPushed: true)
         pause(milliseconds: 0...(40 + patience))
@@ -132,7 +132,7 @@ extension SimulationRun {
         return false
     }
 
-    /// A push while main is alive: the worker must leave it the stream.
+    /// Sends a push while main is alive. The worker must leave the stream to main.
     func wakeBesideMain() throws {
         let end = try finish(try startWorker(isPushed: false))
         guard end == .leftToMain || end == .early else {

@@ -13,9 +13,9 @@ package final class SimulationRun {
         package var rounds: Int
         package var kills: Int
         package var seed: UInt64
-        /// Whether the line breaks, the server restarts, sessions expire and main is frozen besides.
+        /// Whether the line also breaks, the server restarts, sessions expire and main freezes.
         package var hasFaults = false
-        /// Whether the store writes down what became of each handler, for the report.
+        /// Whether the store records the history of each handler, for the report.
         package var isRecorded = false
         /// The limits of a worker.
         package var limits: WorkerLimits?
@@ -35,30 +35,30 @@ package final class SimulationRun {
     package let storePath: String
     let program: String
     let environment: [String: String]
-    /// Called with what went wrong and does not end the run.
+    /// Called with each error that does not end the run.
     let complain: (VisibleText) -> Void
     var random: SeededGenerator
     var main: ChildProcess?
     /// The state of main.
     var life: MainLife
-    /// A worker that has the stream and waits for main to ask for it.
+    /// A worker that has the stream and waits for main to request it.
     var guest: Worker?
-    /// Whether a worker was woken beside a main that stands still inside a transaction: it takes seconds to complain.
+    /// Whether a worker was woken while main was frozen inside a transaction. It takes seconds until the worker reports that.
     var hasMetLock = false
-    /// In which round the server restarts, or in the next one in which main has the stream.
+    /// The round in which the server restarts. Without a connected main, it restarts in the next round with one.
     var nextRestart = 8
     package var verdict: Verdict
     package var flow = Flow()
     package let chronicle = Chronicle()
     var wakes: [Double] = []
     var peaks: [Int] = []
-    /// The time limit for stanzas under way at the end.
+    /// The time limit for the last stanzas and handlers at the end.
     package var settleLimit = Duration.seconds(60)
 
     /// - Parameters:
-    ///   - program: The command that is run as main and worker.
-    ///   - environment: Variables for them beside the inherited ones.
-    ///   - complain: Called with what went wrong and does not end the run.
+    ///   - program: The command that runs as main and worker.
+    ///   - environment: Additional variables for the processes.
+    ///   - complain: Called with each error that does not end the run.
     package init(
         _ plan: Plan, world: any SimulationWorld, folder: String, program: String,
         environment: [String: String] = [:], complain: @escaping (VisibleText) -> Void
@@ -78,7 +78,7 @@ package final class SimulationRun {
         verdict = Verdict(server: world.name, seed: plan.seed, rounds: plan.rounds)
     }
 
-    /// - Parameter progress: Told after every round how many are done and how many kills there were.
+    /// - Parameter progress: Called after every round with the numbers of rounds and kills so far.
     package func run(progress: (Int, Verdict.Kills) -> Void) throws -> Verdict {
         defer { main?.killAndWait() }
         if plan.isRecorded { try FlightRecorder.install(in: storePath) }
@@ -103,13 +103,13 @@ package final class SimulationRun {
     /// The number of moves of main in a round.
     private static let moves = 4
 
-    /// Main makes some moves, in which it may be killed; then it goes, a push wakes workers, of which all but the last are
-    /// killed, and main comes back, or not yet.
+    /// Plays one round. Main makes some moves, and may be killed. Then it goes away, and a push wakes workers, of which all but the
+    /// last are killed. Main may come back at the end.
     func play(_ round: Int, kills: Int) throws {
         var left = kills
         if life.state == .foreground { try live(in: round) }
         for _ in 0..<Self.moves {
-            // A way that was never gone is gone in any case; else some kills are left for workers.
+            // A kill is always allowed while transitions are missing. Otherwise some kills are left for workers.
             let mayKill = left > 0 && (!life.missing.isEmpty || Bool.random(using: &random))
             let passage = life.next(mayKill: mayKill, using: &random)
             if passage.move == .kill { left -= 1 }
@@ -124,7 +124,7 @@ package final class SimulationRun {
         if owesFaults(after: round) || Bool.random(using: &random) { try bring(to: .foreground) }
     }
 
-    /// A while in which main has the stream.
+    /// Lets main keep the stream for a while.
     private func live(in round: Int) throws {
         try regulateByStore()
         pause(milliseconds: 20...100)
@@ -132,10 +132,10 @@ package final class SimulationRun {
         if plan.hasFaults { try sufferBesideMain(in: round) }
     }
 
-    /// - Returns: False when a worker was done before the kill came.
+    /// - Returns: False when a worker was done before the kill.
     private func killSomebody() throws -> Bool {
-        // Each message that waits gives a process a millisecond more: the more there are the longer it takes before
-        // anything can be committed, and what never is commits nothing.
+        // Each waiting message delays a process by about a millisecond. With more messages, the first commit comes later, and a
+        // process that is killed before it commits nothing.
         let patience = try regulateByCount()
         guard Int.random(in: 0..<4, using: &random) == 0 else { return try killWorker(patience: patience) }
         try take(
@@ -171,7 +171,7 @@ package final class SimulationRun {
         return process
     }
 
-    /// Waits for a process to end, and notes how.
+    /// Waits for a process to end, and records its ending.
     func ending(of process: ChildProcess, within limit: Duration) throws -> ChildEnding {
         let ending = try process.waitUntilExit(deadline: .now + limit)
         chronicle.ended(process.processID, ending)
@@ -183,7 +183,7 @@ package final class SimulationRun {
         try awaitDeparture()
     }
 
-    /// Waits until the next connection may come, or long enough.
+    /// Waits until the next connection is possible, up to a limit.
     func awaitDeparture() throws {
         if try !world.awaitDeparture() { complain("the server still works on a connection that has ended") }
     }
@@ -208,12 +208,12 @@ package final class SimulationRun {
         try awaitDeparture()
     }
 
-    /// Waits for a process a little longer than the platform lets a worker run.
+    /// Waits for a process slightly longer than the platform lets a worker run.
     func end(of process: ChildProcess, _ name: String) throws -> ChildEnding {
         do {
             return try ending(of: process, within: .seconds(40))
         } catch {
-            // Where the system keeps what an aborted process was doing, it can be looked at.
+            // The system may keep a core dump of an aborted process, which shows what it was doing.
             process.signal(Signal.abort)
             _ = try? ending(of: process, within: .seconds(10))
             throw SimulationError("\(name) has not ended within 40 s (process \(process.processID))")
@@ -242,7 +242,7 @@ package final class SimulationRun {
 
     // MARK: The end
 
-    /// Nothing new is sent any more; everything under way arrives.
+    /// Stops the peer and waits until all stanzas have arrived.
     func settle() throws {
         try closeFlow()
         guard let main else { return }
@@ -252,14 +252,14 @@ package final class SimulationRun {
                 if line == "settled" { break }
             }
         } catch {
-            // What still waits shows as pending or lost in the verdict.
+            // Unfinished work appears as pending or lost in the verdict.
             complain("main did not settle: \(error)")
         }
         try quitMain()
         if life.state == .foreground {
             life.make(.init(from: .foreground, move: .quit, to: .gone))
         }
-        // Whatever arrived while main closed.
+        // Stores the stanzas that arrived while main was closing.
         try runWorker()
     }
 

@@ -2,7 +2,7 @@ package import Handlers
 import XMPPAccount
 import XMPPCore
 
-// Requests to others who do not answer for a long time: what fills a store and must cost nobody anything.
+// Requests to peers that do not answer for a long time. They fill a store, and must not slow down any process.
 extension SimulationApp {
     /// Waits for the answer.
     struct Stranger: Handler {
@@ -11,7 +11,7 @@ extension SimulationApp {
         func run(_ call: borrowing Call<IQReply>) throws {}
     }
 
-    /// There will be none. What remains is the ending.
+    /// Runs when the request can never be answered. It does nothing: only its ending counts.
     struct StrangerGone: Handler {
         static let id = "strangers.gone"
         func run(_ call: borrowing Call<Invalidation>) throws {}
@@ -22,9 +22,9 @@ extension SimulationApp {
     /// The number of rows in a transaction.
     private static let chunk = 20_000
 
-    /// Adds requests as if they had been sent in the present session.
+    /// Adds requests as if they had been sent in the current session.
     ///
-    /// The first is bound by the runtime, the others are copies of it in SQL: what is looked at is not how they came there.
+    /// The library binds the first handler, and SQL copies the others from it: the run does not test how they were stored.
     package static func addStrangers(_ count: Int, to store: HandlerStore) throws {
         guard count > 0 else { return }
         let template = try store.step { step in
@@ -58,14 +58,14 @@ extension SimulationApp {
             """, timeout.milliseconds, newest)
     }
 
-    /// Returns the number of them that wait.
+    /// Returns the number of waiting strangers.
     static func strangers(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT count(*) FROM request WHERE stanza_id LIKE 'stranger-%'") {
             (row) throws(HandlerError) in Int(row.integer(0))
         } ?? 0
     }
 
-    /// Returns the number of them that ended because their session was lost.
+    /// Returns the number of strangers that ended because their session was lost.
     static func lostStrangers(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             "SELECT count(*) FROM ending WHERE name = ? AND outcome = ? AND reason = ?", Stranger.id,

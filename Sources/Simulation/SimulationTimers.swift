@@ -1,10 +1,10 @@
 package import Handlers
 import HandlerMacrosSupport
 
-// What the application of the simulation does later: some messages set a timer; every other timer fails at first and
-// is tried again; each then files something, which is done by an async handler.
+// The delayed work of the simulation. Some messages set a timer, and every other timer fails at first and is retried. Each timer
+// then makes an async handler file a row.
 extension SimulationApp {
-    /// The handlers in the plain form, which no record in the program file names.
+    /// The handlers in the plain form, which the program file does not list.
     package static let handlers: [any DurableHandler.Type] = [
         Remind.self, File.self, Stranger.self, StrangerGone.self,
     ]
@@ -32,10 +32,10 @@ extension SimulationApp {
         }
     }
 
-    /// What is to be filed.
+    /// The row to file.
     struct Filing: RestorableContext, Codable { var timer: Int64 }
 
-    /// An async handler: it may be run again when its process dies, but ends once.
+    /// An async handler. It may run again after the death of its process, and ends once.
     struct File: AsyncHandler {
         static let id = "simulation.file"
         static let retry = RetryPolicy(firstDelay: .milliseconds(5), factor: 1, deaths: .max)

@@ -1,44 +1,44 @@
 package import XMPPCore
 
-/// The server between us and the peer, and the peer with a log of its own: all that the verdict trusts.
+/// The server between this program and the peer, and the peer with its own log. The verdict trusts only these.
 package protocol SimulationWorld: AnyObject {
-    /// For the report: `embedded`, `prosody 13.0.1`.
+    /// The name in the report, such as `embedded` or `prosody 13.0.1`.
     var name: String { get }
     /// The account of the simulation.
     var account: JID { get }
     var password: String { get }
-    /// The peer's full address: requests are addressed to it.
+    /// The peer's full address, which receives the requests.
     var peer: JID { get }
     var host: String { get }
     var port: UInt16 { get }
     /// The certificate authority to trust.
     var authorityFile: String { get }
 
-    /// Lets the peer send numbered messages to the account, some each second, until told to stop, and publish a numbered
-    /// item now and then.
+    /// Makes the peer send numbered messages to the account, a fixed number each second, and sometimes publish a numbered item,
+    /// until ``stopSending()``.
     func startSending() throws
-    /// Stops it and returns when everything it sent has reached the server.
+    /// Stops the peer, and returns when everything it sent has reached the server.
     func stopSending() throws
-    /// Lets the peer send some numbered messages as fast as it can, with an item now and then; returns when it has.
+    /// Makes the peer send a number of messages as fast as it can, with some items; returns when it has.
     func send(_ count: Int) throws
-    /// Lets the peer answer the requests that want that later.
+    /// Makes the peer answer the requests that it answers only on command.
     func answerLater() throws
     /// Returns the number of messages that the peer has sent.
     func sentCount() throws -> Int
-    /// Ends the account's session on the server, so that it cannot be resumed; false when this server cannot be told.
+    /// Ends the account's session on the server, so that it cannot be resumed; false if this server has no way to do so.
     func expireSession() throws -> Bool
-    /// Waits until the server has seen the end of the account's last connection, where the next one must not come before.
+    /// Waits until the server has seen the end of the account's last connection, if it cannot accept the next one before.
     ///
-    /// - Returns: False when it has not after 30 s.
+    /// - Returns: False if that has not happened after 30 s.
     func awaitDeparture() throws -> Bool
-    /// Does something to the network or the server; false when this world cannot.
+    /// Causes a fault of the network or the server; false if this world cannot.
     func suffer(_ fault: NetworkFault) throws -> Bool
     /// The push line of the server; nil if the simulation wakes workers itself.
     var push: PushLine? { get }
-    /// Whether the server stands a process that takes the stream while an older connection is still open.
+    /// Whether the server supports a process that takes over the stream while an older connection is open.
     var standsTakeover: Bool { get }
-    /// What the server took from a connection although a later one had resumed its session: must be none. Nil where the
-    /// server cannot be asked.
+    /// The number of stanzas that the server accepted from a connection after a later one had resumed its session. It must be 0. It
+    /// is nil if the server does not report it.
     func staleStanzas() throws -> Int?
     /// Returns the stanzas that the peer received and sent.
     func sightings() throws -> PeerSightings
@@ -55,9 +55,9 @@ extension SimulationWorld {
 package enum NetworkFault: CaseIterable {
     /// Every connection of the account ends with a TCP reset.
     case reset
-    /// Every connection of the account stays open and carries nothing any more.
+    /// Every connection of the account stays open and transports nothing.
     case halfOpen
-    /// The server ends in good order and starts again: it keeps no session.
+    /// The server stops normally and starts again, without any sessions.
     case restart
 }
 
@@ -65,7 +65,7 @@ package enum NetworkFault: CaseIterable {
 package struct PeerSightings {
     struct Arrival: Hashable {
         let id: ForeignText
-        /// The full address it came from: a new one for every session of ours.
+        /// The sender's full address, which is new for every session.
         let from: ForeignText
     }
 
@@ -77,6 +77,6 @@ package struct PeerSightings {
     var answered: Set<ForeignText> = []
     /// Ids of messages that the peer sent.
     var sent: [String] = []
-    /// The number of items that the peer published, numbered from 1, each in place of the previous one.
+    /// The number of items that the peer published. They are numbered from 1, and each replaces the previous one.
     var published = 0
 }

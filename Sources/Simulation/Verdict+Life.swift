@@ -7,11 +7,11 @@ extension Verdict {
         package var count: Int
     }
 
-    /// The counts of owners, as seen from outside.
+    /// The counts of ownership, observed from outside.
     package struct OwnerCounts: Codable, Equatable {
         /// The number of changes of the owner.
         package var epochs = 0
-        /// Commits of a process in the time of another owner.
+        /// Commits of a process during the epoch of another owner.
         package var staleCommits = 0
         /// The stanzas that the server accepted from a connection after another one had resumed its session; nil if unknown.
         package var staleStanzas: Int?
@@ -23,14 +23,14 @@ extension Verdict {
         }
     }
 
-    /// Returns every passage that main may take, and how often it did.
+    /// Returns every transition that main may make, with its count.
     package static func transitions(_ life: MainLife) -> [Transition] {
         life.allowed.map {
             Transition(from: $0.from, move: $0.move, to: $0.to, count: life.counts[$0] ?? 0)
         }
     }
 
-    /// Returns the passages by the state in which they begin, one line each.
+    /// Returns the transitions as text, one line for each state in which they start.
     package static func text(_ transitions: [Transition]) -> String {
         let total = transitions.reduce(0) { $0 + $1.count }
         let taken = transitions.count { $0.count > 0 }

@@ -21,7 +21,7 @@ package struct Verdict: Codable {
         }
     }
 
-    /// Workers that were killed because they went beyond their limits.
+    /// Workers that were killed at a limit.
     package struct LimitCounts: Codable {
         package var memory = 0
         package var time = 0
@@ -51,16 +51,16 @@ package struct Verdict: Codable {
         }
     }
 
-    /// Items that the peer published on its node, each in the place of the one before.
+    /// Items that the peer published on its node. Each replaces the previous one.
     package struct EventCounts: Codable {
         package var published = 0
         package var stored = 0
-        /// The number of them that a worker stored.
+        /// The number of items that a worker stored.
         package var byWorker = 0
-        /// Missing although the account had a session and the server knew that it wanted them.
+        /// Missing items, although the account had a session and the server knew its interest.
         package var lost = 0
         package var repeated = 0
-        /// Missing because there was no session when they were replaced.
+        /// Missing items that were replaced while there was no session.
         package var replaced = 0
 
         enum CodingKeys: String, CodingKey {
@@ -80,19 +80,19 @@ package struct Verdict: Codable {
     package var kills = Kills()
     package var faults = Faults()
     package var limits = LimitCounts()
-    /// By what means workers were kept within them; nil where there were none.
+    /// The means that kept workers within their limits; nil if there were no limits.
     package var limitsKept: String?
-    /// Every way from one state of main to another, and how often it was gone.
+    /// Every transition between two states of main, with its count.
     package var transitions: [Transition] = []
     package var owners = OwnerCounts()
-    /// The number of times that a worker handed the stream over to main.
+    /// How often a worker handed the stream over to main.
     package var handedOver = 0
-    /// The number of times that a worker ended with work left because its time was nearly over.
+    /// How often a worker ended with work left because its time was nearly over.
     package var shortOfTime = 0
     package var handlers = HandlerCounts()
     package var messages = MessageCounts()
     package var events = EventCounts()
-    /// The number of times that the peer was stopped because too many of its messages were not stored yet.
+    /// How often the peer was stopped because too many of its messages were not stored yet.
     package var heldBack = 0
     /// The number of workers started by pushes.
     package var pushes = 0
@@ -116,7 +116,7 @@ package struct Verdict: Codable {
         case workerPeakMebibytes = "worker_peak_rss_mib"
     }
 
-    /// Whether nothing was lost, repeated or left waiting, and there was anything to lose.
+    /// Whether nothing was lost, repeated or left waiting, and there was enough traffic for a test.
     package var isGood: Bool {
         handlers.bound > 0 && handlers.result > 0 && messages.sent > 0 && handlers.lost == 0
             && handlers.repeated == 0 && handlers.pending == 0 && messages.lost == 0
@@ -158,7 +158,7 @@ struct Judge {
 
     // MARK: Handlers
 
-    /// Every request and every message bound one handler, in the step that wrote its row.
+    /// Checks that every request and every message bound one handler, in the step that wrote its row.
     private func countHandlers(_ verdict: inout Verdict, in step: borrowing Step) throws {
         var counts = Verdict.HandlerCounts()
         let requests = try step.all("SELECT n, stanza_id, handler, want FROM sim_request") {
@@ -173,8 +173,8 @@ struct Judge {
         counts.error = try ended(.error, in: step)
         counts.timeout = try ended(.timeout, in: step)
         counts.invalidated = try ended(.invalidated, in: step)
-        // Set aside is not ended: parked and quarantined rows count as pending too. Those of the modules as well, which bind
-        // as many as they need.
+        // Parked and quarantined rows have not ended, so they count as pending, including those of modules. Modules bind as many
+        // handlers as they need.
         counts.pending =
             try numbers("SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql)", in: step)
             .first
@@ -189,17 +189,17 @@ struct Judge {
         try compareEffects(requests, messages, &counts, in: step)
         try compareTimers(timers, filings, &counts, in: step)
         counts.repeated += repeatedInOneSession(sightings.requests)
-        // What the peer got and the store does not know was sent before it was committed.
+        // A request that the peer received and the store lacks was sent before its commit.
         let known = Set(requests.map(\.stanzaID))
         counts.repeated += sightings.requests.count { !known.contains($0.id) }
-        // Nothing may be invalidated while every session was resumed.
+        // Nothing may be invalidated if every session was resumed.
         if try numbers("SELECT max(number) FROM session", in: step) == [1] {
             counts.lost += counts.invalidated
         }
         verdict.handlers = counts
     }
 
-    /// A handler's effect must be there exactly as often as its ending, and agree with what the peer did.
+    /// Checks that each handler's effect exists exactly as often as its ending, and agrees with the peer's log.
     private func compareEffects(
         _ requests: [Sent], _ messages: [Int64], _ counts: inout Verdict.HandlerCounts,
         in step: borrowing Step
@@ -213,14 +213,14 @@ struct Judge {
             let isEnded = try step.ending(of: AnyHandlerID(rawValue: request.handler)) != nil
             if isEnded && found.isEmpty { counts.lost += 1 }
             counts.repeated += max(0, found.count - 1)
-            // Only silence may end in a timeout, and an answer must be the one that was asked for.
+            // Only silence may end in a timeout, and an answer must be the requested one.
             switch found.first?.outcome {
             case "timeout" where request.want != "silence": counts.lost += 1
             case "result" where request.want != "result", "error" where request.want != "error":
                 counts.lost += 1
             default: break
             }
-            // An outcome that claims an answer needs one that the peer gave.
+            // An outcome with an answer needs an answer of the peer.
             if let outcome = found.first?.outcome, outcome == "result" || outcome == "error",
                 !sightings.answered.contains(request.stanzaID)
             {
@@ -236,7 +236,7 @@ struct Judge {
         }
     }
 
-    /// Each timer files once, and each filing is done once.
+    /// Checks that each timer files once, and that each filing is done once.
     private func compareTimers(
         _ timers: [Int64], _ filings: [Int64], _ counts: inout Verdict.HandlerCounts, in step: borrowing Step
     ) throws {
@@ -249,7 +249,7 @@ struct Judge {
             counts.repeated += max(0, (filed[timer]?.count ?? 0) - 1)
             if counts.pending == 0 && filed[timer] == nil { counts.lost += 1 }
         }
-        // What was filed without having been asked for was rolled back elsewhere.
+        // A filing without a request belongs to a step that was rolled back.
         counts.repeated += filed.keys.count { asked[$0] == nil }
     }
 
@@ -298,7 +298,7 @@ struct Judge {
         verdict.events = EventAudit(rows: rows, published: sightings.published, session: session ?? 0).counts
     }
 
-    /// Copies that the peer got from one full address, which stands for one session.
+    /// Counts the duplicates that the peer received from one full address, which stands for one session.
     private func repeatedInOneSession(_ arrivals: [PeerSightings.Arrival]) -> Int {
         arrivals.count - Set(arrivals).count
     }

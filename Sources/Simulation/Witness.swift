@@ -1,13 +1,12 @@
 import Platform
 package import Handlers
 
-/// Writes down in the store which process commits in the time of which owner, so that the simulation can tell a commit of a
-/// process that was passed over.
+/// Records in the store which process commits during which owner's epoch, so that the simulation finds commits of a former owner.
 ///
-/// A trigger that only this process's connection has, in the transaction that stores what arrived or what the server
-/// acknowledged. The stored epoch is the owner's, regardless of the process that commits.
+/// Only this process's connection has the triggers. They run in the transaction that stores received stanzas or acks. The stored
+/// epoch is the current owner's, regardless of the process that commits.
 package enum Witness {
-    /// Asks main and worker to do that.
+    /// The environment variable that makes main and worker install the triggers.
     static let variable = "PUSHWAKE_WITNESS"
 
     package static func isWanted() -> Bool { ThisProcess.environment(variable) != nil }
@@ -36,7 +35,7 @@ package enum Witness {
         }
     }
 
-    /// Returns the number of processes that have committed in the time of another owner, counted once for each such time.
+    /// Returns the number of processes that committed during another owner's epoch, counted once for each epoch.
     static func staleCommits(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             """

@@ -3,12 +3,11 @@ import Handlers
 import Synchronization
 package import TestServers
 
-/// The limits at which a worker is killed, as a phone's platform does with an extension.
+/// The limits at which a worker is killed, as a phone's platform kills an extension.
 package struct WorkerLimits: Equatable, Sendable {
-    /// The most physical memory that it may have had at any moment, in MiB; nil for any.
+    /// The maximum peak of physical memory, in MiB; nil for no limit.
     package var mebibytes: Int?
-    /// How long it may live, without the time in which it waited for a processor that others used; nil for as long as it
-    /// likes.
+    /// The maximum lifetime, without the time in which the worker waited for a processor; nil for no limit.
     package var time: Duration?
 
     package init(mebibytes: Int? = nil, time: Duration? = nil) {
@@ -16,7 +15,7 @@ package struct WorkerLimits: Equatable, Sendable {
         self.time = time
     }
 
-    /// The means by which they are kept, as text.
+    /// The means that enforce the limits, as text.
     package var means: String {
         let memory = mebibytes.map { limit in
             let group = MemoryGroup.place.map { "\($0.version.rawValue) and " } ?? ""
@@ -27,13 +26,13 @@ package struct WorkerLimits: Equatable, Sendable {
     }
 }
 
-/// Watches one worker and kills it when it goes beyond its limits.
+/// Watches a worker and kills it when it exceeds its limits.
 ///
-/// The kernel keeps the peak (`VmHWM`), so a peak between two looks is seen by the next one. Where control groups can be had,
-/// the worker is in one besides, and the kernel kills it at once. A limit of the address space would count what is mapped and
-/// never touched.
+/// The kernel keeps the peak (`VmHWM`), so the next look sees a peak between two looks. If control groups are available, the worker
+/// is also in one, and the kernel kills it at once. A limit of the address space would also count mapped memory that was never
+/// touched.
 package final class WorkerBudget: Sendable {
-    /// The exceeded limit of a worker.
+    /// The limit that a worker exceeded.
     package enum Excess: Equatable, Sendable { case memory, time }
 
     private static let interval: UInt32 = 2000
@@ -43,9 +42,9 @@ package final class WorkerBudget: Sendable {
     private let group: MemoryGroup?
     private let found = Mutex<Excess?>(nil)
 
-    /// Starts a worker and begins to watch it; ends with the process.
+    /// Starts a worker and watches it until it ends.
     ///
-    /// - Parameter place: Where a control group for it may be made; nil for none.
+    /// - Parameter place: The folder for the worker's control group; nil for none.
     package init(
         _ limits: WorkerLimits, _ command: [String], environment: ChildProcess.Environment = .inheriting(),
         output: ChildProcess.Output = .null, errors: ChildProcess.Output = .inherited,
@@ -64,7 +63,7 @@ package final class WorkerBudget: Sendable {
         _ = try WorkerThread("worker budget", blocksSignals: true) { [self] in watch() }
     }
 
-    /// For what the worker was killed; nil while it was not.
+    /// The reason why the worker was killed; nil if it was not.
     package var excess: Excess? { found.withLock { $0 } ?? (group?.hasKilled == true ? .memory : nil) }
 
     private func watch() {
@@ -72,7 +71,7 @@ package final class WorkerBudget: Sendable {
         var last: ProcessorWait?
         while process.isRunning {
             if let excess = excess(since: begin, &last) {
-                // First: a reader that sees the process dead reads the reason.
+                // The reason is stored before the kill, so that a reader that sees the process dead also sees the reason.
                 found.withLock { $0 = excess }
                 process.signal(Signal.kill)
                 return
@@ -81,7 +80,7 @@ package final class WorkerBudget: Sendable {
         }
     }
 
-    /// - Parameter last: The look before, once it has lived too long.
+    /// - Parameter last: The previous measurement, once the worker is older than its limit.
     private func excess(since begin: ContinuousClock.Instant, _ last: inout ProcessorWait?) -> Excess? {
         if let limit = limits.mebibytes, ProcessMemory.peakKibibytes(of: process.processID) > limit * 1024 {
             return .memory
@@ -92,7 +91,7 @@ package final class WorkerBudget: Sendable {
         let now = ProcessorWait(of: process.processID)
         defer { last = now }
         guard age - now.longest > limit else { return nil }
-        // One that waits at this moment has waited for longer than its figure says, until it runs again.
+        // The current wait of a ready worker is not yet in the figure, so the decision waits until it runs again.
         return !now.isReady || last.map { $0.used < now.used } ?? false ? .time : nil
     }
 }

@@ -5,21 +5,21 @@ import PushwakeCommands
 package import World
 import XMPPCore
 
-/// `pushwake world`: runs simulated worlds until something is wrong in one, or enough of them have been run.
+/// `pushwake world`: runs simulated worlds until one has a violation, or all of them have been run.
 package struct WorldCommand {
     private let first: WorldRecipe
-    /// The number of worlds; nil until the time is over.
+    /// The number of worlds; nil to run until the time is over.
     private let worlds: Int?
     private let time: Duration?
     private let wantsTrace: Bool
     private let report: String?
-    /// What is built into the library of this run; nil for nothing.
+    /// The fault that is built into the library in this run; nil for none.
     private let fault: BuiltInFault?
-    /// Whether to look for each fault that can be built in.
+    /// Whether to search for each fault that can be built in.
     private let findsFaults: Bool
     /// The name of this command after `pushwake`.
     let name: String
-    /// What the accounts of the worlds have in addition; nil for nothing.
+    /// The additional modules of the worlds' accounts; nil for none.
     private let addition: SimulatedWorld.MakeAddition?
 
     /// Runs the command of this process, and exits.
@@ -27,12 +27,12 @@ package struct WorldCommand {
     /// - Parameters:
     ///   - name: The name of the command after `pushwake`.
     ///   - words: The words after the name.
-    ///   - addition: Makes what the account of each world has in addition; nil for nothing.
+    ///   - addition: Makes the additional modules of each world's account; nil for none.
     package static func main(
         _ name: String = "world", _ words: [String] = Array(CommandLine.arguments.dropFirst()),
         addition: SimulatedWorld.MakeAddition? = nil
     ) -> Never {
-        // The order of sets and dictionaries has to follow from the seed too, and only a new process can have that.
+        // The order of sets and dictionaries must follow from the seed too, and only a new process can ensure that.
         if getenv("SWIFT_DETERMINISTIC_HASHING") == nil {
             setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
             execv("/proc/self/exe", CommandLine.unsafeArgv)
@@ -76,7 +76,7 @@ package struct WorldCommand {
         return fault
     }
 
-    /// - Parameter fault: Nil for none.
+    /// - Parameter fault: The fault to build in; nil for none.
     private func choose(_ fault: BuiltInFault?) throws {
         #if DEBUG || Failpoints
             BuiltInFault.choose(fault)
@@ -106,7 +106,7 @@ package struct WorldCommand {
         return numbers
     }
 
-    /// The shortest list for ``numbers(_:)``.
+    /// Returns the shortest list for ``numbers(_:)``.
     static func list(_ numbers: Set<Int>) -> String {
         var ranges: [ClosedRange<Int>] = []
         for number in numbers.sorted() {
@@ -120,7 +120,7 @@ package struct WorldCommand {
         return parts.isEmpty ? "none" : parts.joined(separator: ",")
     }
 
-    /// The command that makes a run again.
+    /// Returns the command that repeats a run.
     static func command(_ recipe: WorldRecipe, name: String = "world") -> String {
         let incidents = recipe.incidents.map { " --incidents \(list($0))" } ?? ""
         let fault = BuiltInFault.allCases.first(where: \.isOn).map { " --fault \($0.rawValue)" } ?? ""
@@ -129,7 +129,7 @@ package struct WorldCommand {
 
     // MARK: Running
 
-    /// - Returns: Whether nothing was wrong.
+    /// - Returns: Whether no world had a violation.
     package func run() throws -> Bool {
         if findsFaults { return try findFaults() }
         try choose(fault)
@@ -166,7 +166,7 @@ package struct WorldCommand {
 
     // MARK: Faults that are built in
 
-    /// Prints a row for each fault, with the first seed that shows it and the lives until then.
+    /// Prints a row for each fault, with the first seed that shows it and the number of lives until then.
     private func findFaults() throws -> Bool {
         let limit = time ?? .seconds(60)
         var hasAll = true
@@ -199,10 +199,10 @@ package struct WorldCommand {
 
     // MARK: Failures
 
-    /// How long a failed run may be made shorter.
+    /// The time limit for shortening a failed run.
     private static let shorteningLimit = Duration.seconds(60)
 
-    /// Repeats a failed run with as few incidents as it needs for the same kind of violation.
+    /// Repeats a failed run with as few incidents as possible, so that it has the same kind of violation.
     private func shortened(_ failed: SimulatedWorld) -> SimulatedWorld {
         let limit = ContinuousClock.now + Self.shorteningLimit
         let recipe = failed.recipe.shortened(last: failed.lastIncident) { recipe in
@@ -216,7 +216,7 @@ package struct WorldCommand {
         return world
     }
 
-    /// The last lines of a trace that are shown with a failure.
+    /// The number of the trace's last lines that are shown with a failure.
     private static let shownLines = 40
 
     private func tell(_ world: SimulatedWorld) throws {

@@ -2,7 +2,7 @@ import PushwakeCommands
 import World
 import XMPPCore
 
-/// What all worlds of a command did together.
+/// The totals of all worlds of a command.
 struct WorldTotals {
     private(set) var worlds = 0
     private var lives = 0

@@ -2,7 +2,7 @@ import Omemo
 import Simulation
 import XMPPCore
 
-/// Devices for a person or for a program.
+/// Devices as a table or as JSON.
 struct DeviceReport {
     let own: OmemoDevice
     let devices: [OmemoDevice]
@@ -65,7 +65,7 @@ struct DeviceReport {
 }
 
 extension String {
-    /// Returns the text with spaces after it, up to a width.
+    /// Returns the text with spaces appended up to a width.
     fileprivate func padded(to width: Int) -> String {
         self + String(repeating: " ", count: max(0, width - count))
     }

@@ -4,18 +4,18 @@ import Omemo
 import PushwakeCommands
 import XMPPCore
 
-/// Lists devices with their fingerprints, and sets the trust in them, beside a running program or without one.
+/// Lists devices with their fingerprints and sets their trust, also while another program uses the store.
 struct OmemoCommand {
     private enum Action {
         case help
-        /// Everybody's devices, or one user's.
+        /// The devices of all users, or of one user.
         case list(JID?)
         case trust(JID, which: String, OmemoTrust)
     }
 
     private let action: Action
     private let file: String
-    /// Which account of the store; nil when there is one only.
+    /// The account in the store; nil if the store has only one.
     private let account: JID?
     private let isJSON: Bool
 
@@ -137,7 +137,7 @@ struct OmemoCommand {
         return ["\(user): the key \(key.fingerprint) is \(trust) now"]
     }
 
-    /// The account that is meant.
+    /// Returns the selected account.
     private func chosen(in source: borrowing some Readable) throws -> (id: Int64, own: OmemoDevice) {
         let hasTables = try source.first("SELECT 1 FROM sqlite_schema WHERE name = 'omemo_own'") {
             (_) throws(HandlerError) in true
@@ -155,7 +155,7 @@ struct OmemoCommand {
         }
     }
 
-    /// A key by its fingerprint, or the one that a device has.
+    /// Returns the key with a fingerprint, or the key of a device.
     private func key(
         _ text: String, of user: JID, _ keyring: OmemoKeyring, in source: borrowing some Readable
     ) throws -> IdentityKey {

@@ -1,6 +1,6 @@
 // pushwake-omemo: the devices, fingerprints and trust in a store, and simulated worlds with OMEMO; `pushwake omemo` runs it.
 //
-// A program of its own: it links libomemo-c, which is under the GPL, and pushwake does not.
+// It is a separate program, because it links libomemo-c, which is under the GPL. pushwake does not link it.
 
 import Glibc
 import PushwakeCommands

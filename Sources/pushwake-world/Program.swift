@@ -1,6 +1,6 @@
 // pushwake-world: simulated worlds; `pushwake world` runs it.
 //
-// A program of its own: it takes all tasks of the process from Swift's executor, and has no asynchronous entry.
+// It is a separate program, because it takes all tasks of the process from Swift's executor and has no asynchronous entry point.
 
 import WorldCommands
 

@@ -1,22 +1,22 @@
 #ifndef CWORLD_H
 #define CWORLD_H
 
-// The hooks of Swift's global executor have Swift's calling convention, which only C can name.
+// Only C can name the hooks of Swift's global executor, because they have Swift's calling convention.
 
-/// Receives every job that becomes ready, on the thread where it does.
+/// Receives every job on the thread where it becomes ready.
 typedef void (*dh_job_sink)(void *_Nonnull job);
 
-/// Takes all jobs of the process from the global executor.
+/// Replaces the global executor: all jobs of the process go to `sink`.
 void dh_take_jobs(dh_job_sink _Nonnull sink);
 
-// SQLite's memory is configured by a function with a variable number of arguments, which only C can call.
+// Only C can call the function that configures SQLite's memory, because it has a variable number of arguments.
 
-/// Takes over SQLite's memory, before its first use in the process.
+/// Replaces SQLite's allocator. Call it before SQLite is used in the process.
 void dh_take_memory(void);
 
-/// Lets one of SQLite's allocations fail: the next one for 1, none for 0; for -1 the next one and all after it.
+/// Makes SQLite's allocations fail: `n` the n-th from now, `-n` the n-th and all after it, 0 none.
 ///
-/// Returns what was left until the one that was to fail.
+/// Returns the previous number, counted down by the allocations since then.
 int dh_fail_allocation(int number);
 
 #endif

@@ -4,7 +4,7 @@ import Simulation
 import XMPPCore
 import XMPPTestKit
 
-/// The log of an app server: a line, or a JSON object, for each event. It holds no secret.
+/// The log of an app server, with a line or a JSON object for each event. It contains no secrets.
 struct AppServerLog: Sendable {
     let isJSON: Bool
 
@@ -16,7 +16,7 @@ struct AppServerLog: Sendable {
         var pid: Int32?
         var from: String?
         var reason: String?
-        /// How a worker ended, and after how long.
+        /// The ending of a worker, and its duration.
         var status: Int32?
         var signal: Int32?
         var milliseconds: Int64?

@@ -12,7 +12,7 @@ package final class WorkerStarter: Sendable {
     package enum Event: Sendable {
         case started(node: String, pid: Int32)
         case ended(node: String, pid: Int32, ChildEnding)
-        /// It was killed because its time was over.
+        /// A worker was killed because its time was over.
         case overtime(node: String, pid: Int32)
         case failed(node: String, reason: String)
     }
@@ -24,8 +24,8 @@ package final class WorkerStarter: Sendable {
     private let running = Mutex<[String: Bool]>([:])
 
     /// - Parameters:
-    ///   - command: Program and arguments; the node stands in the variable `PUSHWAKE_NODE`.
-    ///   - limit: After how long a worker is killed.
+    ///   - command: The program and its arguments. The variable `PUSHWAKE_NODE` contains the node.
+    ///   - limit: The time after which a worker is killed.
     ///   - report: Called on the worker's thread.
     package init(_ command: [String], limit: Duration, report: @escaping @Sendable (Event) -> Void) {
         self.command = command

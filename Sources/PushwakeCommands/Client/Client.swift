@@ -7,8 +7,7 @@ import XMPPModules
 import XMPPTransport
 package import XMPPCore
 
-/// The client of the commands `login`, `send`, `listen`, `roster` and `join`: an account of a messenger, and its
-/// store.
+/// The client of the commands `login`, `send`, `listen`, `roster` and `join`: an account of a messenger, and its store.
 package struct Client {
 
     let account: Account
@@ -23,7 +22,7 @@ package struct Client {
         account = try Account(configuration, store: store)
     }
 
-    /// Where the account's store is unless said otherwise.
+    /// Returns the default path of the account's store.
     private static func usualStore(of jid: JID) throws -> String {
         guard let parent = folder(in: "XDG_STATE_HOME") ?? folder(in: "HOME").map({ $0 + "/.local/state" })
         else { throw UsageError("there is no home folder; name the file of the store with --store") }
@@ -39,14 +38,14 @@ package struct Client {
         return "\(folder)/\(jid.bare).db"
     }
 
-    /// A folder that the environment names. An empty or relative name is none (XDG Base Directory Specification).
+    /// Returns a folder from an environment variable. An empty or relative path does not count (XDG Base Directory Specification).
     private static func folder(in variable: String) -> String? {
         getenv(variable).map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
     }
 
-    /// Connects, and waits until everything that waited at the server has come.
+    /// Connects, and waits until all stanzas that the server had stored have arrived.
     ///
-    /// - Parameter retrying: Whether to go on after an attempt that failed, for a command that stays.
+    /// - Parameter retrying: Whether to retry failed attempts, for a command that keeps running.
     func connect(retrying: Bool = false) async throws {
         try await account.listen(as: "client", ClientApp.Received().durable)
         do {
@@ -57,7 +56,7 @@ package struct Client {
         try await account.caughtUp()
     }
 
-    /// The error, with a hint where the port may be the wrong one.
+    /// Returns the error, with a hint if the port may be the wrong one.
     static func advised(_ error: any Error, _ account: Account) -> any Error {
         guard let failure = error as? TransportError, failure.code == .connectionReset,
             account.configuration.server?.security == .startTLS
@@ -74,14 +73,14 @@ package struct Client {
 
     /// The address of this session.
     func fullJID(in source: borrowing some Readable) throws -> String? {
-        // A store may be used by several accounts.
+        // Several accounts may use one store.
         try source.first("SELECT full_jid FROM session WHERE account = ?", account.id) {
             (row) throws(HandlerError) in row.optionalText(0)
         } ?? nil
     }
 }
 
-/// The tables of the client: every message, until it was shown.
+/// The tables of the client. They contain every message until it was shown.
 package enum ClientApp {
     package static let schema = Schema(
         module: "client",
@@ -95,7 +94,7 @@ package enum ClientApp {
                 sent_at INTEGER NOT NULL,
                 body TEXT NOT NULL);
             """,
-            // A row stays until it was shown; before, the event said that alone.
+            // A row stays until it was shown. In earlier versions, only the event recorded that.
             """
             DELETE FROM message WHERE row NOT IN
                 (SELECT json_extract(CAST(payload AS TEXT), '$.row') FROM event WHERE name = 'client-stored');
@@ -110,7 +109,7 @@ package enum ClientApp {
             """,
         ], handlers: [Received.self])
 
-    /// Tells that a message was stored, which may be for another command to show.
+    /// The event that a message was stored. Another command may be the one to show it.
     struct Stored: DurableEvent {
         static let id = "client-stored"
         var row: Int64
@@ -138,7 +137,7 @@ package enum ClientApp {
         }
     }
 
-    /// A message as it is shown.
+    /// A message in the form in which it is shown.
     package struct Line: Codable {
         package var peer: String
         package var nick: String?
@@ -150,14 +149,14 @@ package enum ClientApp {
             (self.peer, self.nick, self.own, self.time, self.body) = (peer, nick, own, time, body)
         }
 
-        /// The message as text, with further lines of the body indented so that no body looks like another message.
+        /// The message as text. Further lines of the body are indented, so that no body looks like another message.
         package var text: VisibleText {
             let name = nick.map { "\(peer) \($0)" } ?? peer
             return
                 "\(time.prefix(16)) \(own ? "to \(peer)" : name): \(VisibleText(joining: lines, by: "\n    "))"
         }
 
-        /// By bytes: to Swift the end of a line CR LF is one character, which is no line feed.
+        /// Splits by bytes: for Swift, CR LF is one character, which differs from a line feed.
         private var lines: [VisibleText] {
             body.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map {
                 "\(Substring($0.last == UInt8(ascii: "\r") ? $0.dropLast() : $0))"
@@ -165,7 +164,7 @@ package enum ClientApp {
         }
     }
 
-    /// The oldest message that was not shown, of one address or of all.
+    /// Returns the oldest message that was not shown, of one address or of all addresses.
     static func next(of peer: JID?, in source: borrowing some Readable) throws -> (row: Int64, line: Line)? {
         let condition = peer == nil ? "" : "WHERE peer = ?"
         let sql = "SELECT row, peer, nick, own, sent_at, body FROM message \(condition) ORDER BY row LIMIT 1"
@@ -185,21 +184,22 @@ package enum ClientApp {
 }
 
 extension Client {
-    /// Shows the messages that wait and those that come, for ever.
+    /// Shows the stored messages and all later ones, without an end.
     ///
-    /// Each is shown once. A kill between showing one and storing that shows that one again; not where standard output is
-    /// appended to a file to which nothing else writes meanwhile, since the line is found there.
+    /// Each message is shown once. If the process is killed after it has shown a message and before it has stored that, the message
+    /// is shown again. The exception is standard output that is appended to a file without other writers: the line is found in that
+    /// file.
     ///
     /// - Parameters:
-    ///   - peer: Only those of this address; others stay to be shown later.
-    ///   - isJSON: Whether as JSON, one object a line.
+    ///   - peer: The address whose messages are shown. Other messages stay stored.
+    ///   - isJSON: Whether to show JSON, one object a line.
     func showMessages(of peer: JID? = nil, isJSON: Bool) async throws {
         var known = try store.step { try OutputEnd.known(in: $0) }
         try showStored(of: peer, isJSON, &known)
         for try await _ in store.events(ClientApp.Stored.self) { try showStored(of: peer, isJSON, &known) }
     }
 
-    /// - Parameter known: Where the output ended that earlier processes stored; taken by the first message.
+    /// - Parameter known: The stored end of the output of earlier processes. The first message consumes it.
     private func showStored(of peer: JID?, _ isJSON: Bool, _ known: inout OutputEnd?) throws {
         while let (row, line) = try store.read({ try ClientApp.next(of: peer, in: $0) }) {
             let text = isJSON ? try Self.json(line) : line.text
@@ -210,7 +210,7 @@ extension Client {
                     "standard output could not be written; what was not shown is shown by the next 'pushwake listen'"
                 )
             }
-            // Shown, then marked: one that dies in between shows it again rather than never.
+            // Shows the message first and marks it then, so that a kill in between repeats the message instead of losing it.
             try store.step { step in
                 try ClientApp.recordShown(row, in: step)
                 try OutputEnd.current?.store(in: step)

@@ -1,20 +1,20 @@
 import Synchronization
 import XMPPAccount
 
-/// What ends a command that else runs until it is killed.
+/// Ends a command that otherwise runs until it is killed.
 final class CommandEnd: Sendable {
     private let account: Account
     private let failure = Mutex<(any Error)?>(nil)
 
     init(of account: Account) { self.account = account }
 
-    /// Closes the account, with whose end the command ends. Only the first reason counts.
+    /// Closes the account, which ends the command. Only the first reason is kept.
     func end(with error: (any Error)? = nil) async {
         failure.withLock { $0 = $0 ?? error }
         await account.close()
     }
 
-    /// Runs something beside the command, whose failure ends it.
+    /// Runs a task beside the command. If the task fails, the command ends.
     func watch(_ body: @escaping @Sendable () async throws -> Void) -> Task<Void, Never> {
         Task.detached {
             do {

@@ -5,7 +5,7 @@ import XMPPAccount
 import XMPPCore
 import XMPPModules
 
-/// `pushwake join ROOM`: shows what is said in a room and says there what is typed, line by line.
+/// `pushwake join ROOM`: shows the messages of a room, and sends typed lines to the room.
 struct JoinCommand {
     private let client: Client
     private let room: JID
@@ -65,7 +65,7 @@ struct JoinCommand {
         try await account.caughtUp()
     }
 
-    /// - Throws: ``CommandFailure`` when the account is put out for good.
+    /// - Throws: ``CommandFailure`` when the account was removed from the room permanently.
     private static func watch(_ events: AsyncStream<RoomEvent>, of room: JID, _ account: Account) async throws
     {
         var isOut = false

@@ -1,6 +1,6 @@
 import XMPPAccount
 
-/// `pushwake listen`: shows messages as they come until it is killed. What comes meanwhile is shown the next time.
+/// `pushwake listen`: shows messages until it is killed. Messages that arrive while it does not run are shown by the next run.
 struct ListenCommand {
     private let client: Client
     private let isJSON: Bool
@@ -27,7 +27,7 @@ struct ListenCommand {
 }
 
 extension Client {
-    /// Waits until the account stops for good, and says meanwhile why it is not connected.
+    /// Waits until the account stops permanently. Until then, it reports why the account is not connected.
     static func untilStopped(_ account: Account) -> Task<AccountError?, Never> {
         let events = account.events
         return Task {

@@ -3,7 +3,7 @@ import XMPPAccount
 package import XMPPCore
 import XMPPModules
 
-/// `pushwake login`: whether the account can log in, and what its server offers.
+/// `pushwake login`: checks whether the account can log in, and shows the features of its server.
 package struct LoginCommand {
     private let client: Client
 
@@ -38,7 +38,7 @@ package struct LoginCommand {
         return 0
     }
 
-    /// What the server does for the account itself, such as keeping an archive.
+    /// Returns the features of the account itself at its server, such as an archive.
     private func ownFeatures() async throws -> Set<ForeignText> {
         do {
             return try await client.account.request(.discoInfo(of: client.account.configuration.jid.bare))
@@ -48,7 +48,7 @@ package struct LoginCommand {
         }
     }
 
-    /// Returns the features of a server that matter to a messenger.
+    /// Describes the features of a server that matter to a messenger.
     package static func sentence(_ server: String, _ features: Set<ForeignText>, canResume: Bool) -> String {
         let known = [
             ("resumption", canResume), ("archive", features.contains(Namespaces.mam)),

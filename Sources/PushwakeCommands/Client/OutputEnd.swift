@@ -4,14 +4,14 @@ import XMPPCore
 
 /// The end of standard output in a regular file, stored in the commit that marks a message as shown.
 ///
-/// A process that is killed between writing a line and that commit leaves the line after the stored end, where the next
-/// process finds it.
+/// If a process is killed between writing a line and that commit, the line is after the stored end. The next process finds it
+/// there.
 struct OutputEnd: Equatable {
     private let device: Int64
     private let inode: Int64
     private let size: Int64
 
-    /// Where standard output ends now; nil when it is no regular file.
+    /// The current end of standard output; nil if it is not a regular file.
     static var current: OutputEnd? {
         var status = stat()
         guard fstat(STDOUT_FILENO, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
@@ -20,7 +20,7 @@ struct OutputEnd: Equatable {
             size: Int64(status.st_size))
     }
 
-    /// The end that was stored last if standard output is that file; otherwise its end now, which is stored.
+    /// Returns the stored end if standard output is still the same file. Otherwise it stores and returns the current end.
     static func known(in step: borrowing Step) throws(HandlerError) -> OutputEnd? {
         guard let current else { return nil }
         let stored = try step.first("SELECT device, inode, size FROM shown_output WHERE id = 1") {
@@ -42,7 +42,7 @@ struct OutputEnd: Equatable {
         (device, inode) == (stored.device, stored.inode) && size >= stored.size
     }
 
-    /// Returns whether the output after this end is the line; writes the rest of a line that was written in part.
+    /// Returns whether the output after this end is this line, and completes a partly written line.
     func completes(_ line: VisibleText) throws -> Bool {
         let bytes = Array(line.description.utf8)
         guard let current = Self.current, current.isBehind(self), current.size - size <= bytes.count else {
@@ -53,9 +53,9 @@ struct OutputEnd: Equatable {
         return Terminal.sayRest(bytes.dropFirst(tail.count))
     }
 
-    /// - Returns: Fewer bytes, or none, where they cannot be read.
+    /// - Returns: Fewer bytes, or none, if they cannot be read.
     private static func read(from place: Int64, count: Int) -> [UInt8] {
-        // Standard output itself was opened to write only.
+        // Standard output itself is only open for writing.
         let descriptor = open("/proc/self/fd/\(STDOUT_FILENO)", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return [] }
         defer { close(descriptor) }

@@ -53,7 +53,7 @@ struct RosterCommand {
         switch action {
         case .show: try await show()
         case .add(let jid, let name):
-            // The server replaces name and groups, so those that are stored go along.
+            // The server replaces name and groups, so the stored ones are sent again.
             var item = try client.store.read { try roster.item(for: jid, in: $0) } ?? RosterItem(jid)
             if let name { item.name = name.foreignText }
             try await client.account.request(.roster.set(item))
@@ -86,7 +86,7 @@ struct RosterCommand {
         var jid: String
         var name: String?
         var subscription: String
-        /// Whether the account has asked to see their presence and is not answered yet.
+        /// Whether the account has requested their presence and has no answer yet.
         var isAsked: Bool
         var groups: [String]
         var isOnline: Bool
@@ -104,7 +104,7 @@ struct RosterCommand {
         }
     }
 
-    /// Somebody who asks to see the account's presence.
+    /// A contact's request to see the account's presence.
     private struct Request: Encodable {
         var jid: String
         var request = true
@@ -112,7 +112,7 @@ struct RosterCommand {
 
     private func show() async throws {
         let roster = client.account.roster
-        // The server sends the presence of contacts after the client's own.
+        // The server sends the contacts' presence after it has received the client's.
         try await client.account.caughtUp()
         let (contacts, requests) = try client.store.read { snapshot in
             let items = try roster.items(in: snapshot)

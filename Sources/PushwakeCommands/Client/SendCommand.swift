@@ -3,7 +3,7 @@ import XMPPAccount
 import XMPPCore
 import XMPPModules
 
-/// `pushwake send TO TEXT`: sends a message and waits until the server has it, or the recipient.
+/// `pushwake send TO TEXT`: sends a message and waits until the server or the recipient has it.
 struct SendCommand {
     private let client: Client
     private let recipient: JID
@@ -24,7 +24,7 @@ struct SendCommand {
         client = try Client(arguments)
     }
 
-    /// - Throws: ``UsageError`` for what would arrive as nothing, or as something else.
+    /// - Throws: ``UsageError`` for a text that would arrive empty or changed.
     private static func sendable(_ text: String) throws -> String {
         guard !text.isEmpty else { throw UsageError("the text is empty, so there is nothing to send") }
         let forbidden = text.unicodeScalars.first {
@@ -42,7 +42,7 @@ struct SendCommand {
     func run() async throws -> Int32 {
         let account = client.account
         let changes = account.events(of: Delivery.self)
-        // Stored before there is a connection: killed from here on, it is sent by whatever comes next on this store.
+        // The message is stored before the connection is opened. After a kill, the next process with this store sends it.
         let id = try await account.perform {
             try account.chat.send(Message(to: recipient, body: text), in: $0)
         }
@@ -68,8 +68,9 @@ struct SendCommand {
         throw unconfirmed
     }
 
-    /// Another process has the stream and sends what is stored. It tells its own listeners what becomes of that; here the
-    /// row is looked at.
+    /// Waits while another process owns the stream and sends the message.
+    ///
+    /// That process notifies only its own listeners, so this one reads the delivery's row repeatedly.
     private func waitForOwner(_ id: String) async throws -> Int32 {
         let account = client.account
         do {
@@ -85,7 +86,7 @@ struct SendCommand {
         }
     }
 
-    /// - Returns: The exit status when what was waited for has come.
+    /// - Returns: The exit status once the awaited confirmation has arrived; nil before.
     private func end(with delivery: Delivery) async throws -> Int32? {
         if let failure = delivery.failure {
             await client.account.close()

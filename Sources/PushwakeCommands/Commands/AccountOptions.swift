@@ -28,7 +28,7 @@ package struct ConnectionOptions {
         self.configuration = configuration
     }
 
-    /// The server, where DNS is not to be asked for it.
+    /// Returns the server if the options name it; nil if DNS is queried for it.
     private static func server(_ arguments: Arguments) throws -> AccountConfiguration.Server? {
         let isDirect = arguments.has("--direct-tls")
         let port = try arguments.number("--port", in: 1...65535, default: isDirect ? 5223 : 5222)
@@ -43,7 +43,7 @@ package struct ConnectionOptions {
         return .init(host: host, port: UInt16(port), security: isDirect ? .directTLS : .startTLS)
     }
 
-    /// From the environment, a file, or the person at the terminal. Never from the command line, which others can read.
+    /// Reads the password from the environment, a file or the terminal, never from the command line, which other users can read.
     private static func password(_ arguments: Arguments, _ jid: JID) throws -> String {
         if let file = arguments.value("--password-file") {
             guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
@@ -61,7 +61,7 @@ package struct ConnectionOptions {
         return typed
     }
 
-    /// Everything the account decides and the XML in both directions, secrets masked, on standard error.
+    /// Writes the account's decisions and the XML of both directions to standard error, with secrets masked.
     private static func xmlLog() -> AccountLog {
         let log = AccountLog { Terminal.writeError("\($0)\n") }
         log.showsSentXML = true
@@ -69,13 +69,13 @@ package struct ConnectionOptions {
         return log
     }
 
-    /// Says so where an address names no user, which is seldom meant.
+    /// Warns about an address without a user, which is seldom intended.
     static func doubt(_ jid: JID) {
         guard jid.local == nil, jid.resource == nil else { return }
         Terminal.complain("\(jid) names a server and no user of it; if somebody was meant, write USER@DOMAIN")
     }
 
-    /// - Parameter name: What the address is, for the complaint.
+    /// - Parameter name: The name of the option, for the error message.
     static func address(_ text: String, _ name: String) throws -> JID {
         do {
             return try JID(text)
@@ -85,13 +85,13 @@ package struct ConnectionOptions {
     }
 }
 
-/// The options that `main` and `worker` share: which store, which account, which server.
+/// The options that `main` and `worker` share: store, account and server.
 struct AccountOptions {
 
     let store: String
     let peer: JID
     var configuration: AccountConfiguration
-    /// The app server by which the account wants to be woken; nil for none.
+    /// The app server that wakes the account's worker; nil for none.
     let push: PushRegistration?
 
     init(_ arguments: Arguments, role: AccountRole) throws {
@@ -99,7 +99,7 @@ struct AccountOptions {
         store = try arguments.required("--store")
         peer = try ConnectionOptions.address(try arguments.required("--peer"), "--peer")
         var configuration = try ConnectionOptions(arguments, role: role).configuration
-        // All that a messenger has: what its modules do must stand the same kills.
+        // A messenger's full set of modules: their work must survive the same kills.
         configuration.modules = .standard + [PubSubEvents()]
         self.configuration = configuration
     }
@@ -117,8 +117,8 @@ struct AccountOptions {
             options: [.init("secret", String(cString: secret))])
     }
 
-    /// How long a worker waits for another process's transaction, in milliseconds: it may have to do so twice in the little
-    /// time that it has left for ending.
+    /// How long a worker waits for another process's transaction, in milliseconds. It may wait twice in the short time that it has
+    /// for its end.
     private static let patienceOfWorker = 2000
 
     func openStore() throws -> HandlerStore {

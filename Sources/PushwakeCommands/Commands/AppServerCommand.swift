@@ -4,8 +4,8 @@ import Handlers
 import Simulation
 import XMPPCore
 
-/// `pushwake app-server`: receives the pushes of an XMPP server (XEP-0357) as a component of it (XEP-0114), and starts a
-/// worker for each that shows the right node and secret.
+/// `pushwake app-server`: receives pushes of an XMPP server (XEP-0357) as its component (XEP-0114). It starts a worker for each
+/// push with the right node and secret.
 struct AppServerCommand {
     private let address: ComponentStream.Address
     private let devices: [PushDevice]
@@ -31,7 +31,7 @@ struct AppServerCommand {
     }
 
     func run() throws -> Int32 {
-        // The worker inherits the variables, and what the server knows is none of its business.
+        // The worker inherits the variables, and must not learn the server's secret.
         unsetenv(Self.variable)
         let log = log
         let starter = WorkerStarter(worker, limit: limit) { log.tell($0) }
@@ -52,7 +52,7 @@ struct AppServerCommand {
 
     private static let variable = "PUSHWAKE_COMPONENT_SECRET"
 
-    /// From the environment or a file; never from the command line, which others can read.
+    /// Reads the secret from the environment or a file, never from the command line, which other users can read.
     private static func secret(_ arguments: Arguments) throws -> String {
         if let file = arguments.value("--secret-file") {
             guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {

@@ -4,7 +4,7 @@ import Simulation
 import XMPPCore
 import TestServers
 
-/// `pushwake backlog`: a worker that finds much, in a store that is full, within a phone's limits.
+/// `pushwake backlog`: runs a worker with a large backlog in a full store, within a phone's limits.
 struct BacklogCommand {
     private let backlog: SimulationRun.Backlog
     private let plan: SimulationRun.Plan

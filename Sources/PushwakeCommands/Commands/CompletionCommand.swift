@@ -1,6 +1,6 @@
 import XMPPCore
 
-/// `pushwake completion bash|zsh|fish`: what a shell needs to complete commands and options.
+/// `pushwake completion bash|zsh|fish`: prints the script with which a shell completes commands and options.
 struct CompletionCommand {
     private let shell: Completion.Shell
 

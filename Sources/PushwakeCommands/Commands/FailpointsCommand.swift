@@ -1,6 +1,6 @@
 import Handlers
 
-/// `pushwake failpoints`: the places at which a test can make a process kill itself, stop itself or fail.
+/// `pushwake failpoints`: lists the places where a test can make a process kill itself, stop itself or fail.
 enum FailpointsCommand {
     static func run(_ words: [String]) throws -> Int32 {
         _ = try Arguments(words, of: "failpoints")

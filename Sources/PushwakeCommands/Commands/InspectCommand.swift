@@ -4,10 +4,10 @@ import XMPPAccount
 package import XMPPCore
 import XMPPModules
 
-/// `pushwake inspect`: what a store holds, and the repair of handlers that were quarantined or parked.
+/// `pushwake inspect`: shows a store, and repairs quarantined or parked handlers.
 ///
-/// Looking only reads, beside running and frozen programs or on a copy. Repairing writes; the program's runner calls
-/// what was requeued.
+/// Showing only reads: it works beside running and frozen programs, and on a copy. Repairing writes. The program's runner calls the
+/// handlers that were requeued.
 package struct InspectCommand {
     private let store: String
     private let isJSON: Bool
@@ -38,7 +38,7 @@ package struct InspectCommand {
 
     func run() throws -> Int32 {
         let reader = StoreReader(path: store, schemas: Account.schemas)
-        // Reads first in any case: a file that is no store must not become one.
+        // Always reads first, so that a file that is not a store does not become one.
         var report = Report(contents: try StoreContents(reader, limit: limit))
         if !repairs.isEmpty {
             report.repairs = try StoreRepair.perform(repairs, path: store)
@@ -51,7 +51,7 @@ package struct InspectCommand {
     /// The output of the command.
     package struct Report {
         package var contents: StoreContents
-        /// Nil when none was asked for.
+        /// The repairs; nil when none was requested.
         package var repairs: [StoreRepair.Done]?
 
         package init(contents: StoreContents, repairs: [StoreRepair.Done]? = nil) {
@@ -76,7 +76,7 @@ package struct InspectCommand {
                 decoding: try encoder.encode(Whole(repairs: repairs, contents: contents)), as: UTF8.self)
         }
 
-        /// The contents with what was done beside them.
+        /// The contents, with the repairs.
         private struct Whole: Encodable {
             package var repairs: [StoreRepair.Done]?
             package var contents: StoreContents

@@ -9,14 +9,14 @@ import XMPPModules
 
 /// `pushwake main`: the main program of the simulation.
 ///
-/// It connects, listens, and sends a numbered message and a numbered request every few milliseconds. Lines on standard
-/// input steer it; see ``Steering``. It exits at the end of the input: then the process that started it has exited.
+/// It connects, listens, and sends a numbered message and a numbered request every few milliseconds. Lines on standard input
+/// control it; see ``Steering``. It exits at the end of the input, because the process that started it has then exited.
 struct MainCommand {
     private let options: AccountOptions
     private let interval: Duration
-    /// Whether it goes on without the stream when another process took it over.
+    /// Whether it keeps running without the stream after another process took over.
     private let stays: Bool
-    /// Whether it sends nothing unless it is asked to.
+    /// Whether it sends only on command.
     private let isQuiet: Bool
 
     init(_ words: [String]) throws {
@@ -51,7 +51,7 @@ struct MainCommand {
         return 0
     }
 
-    /// Does what was asked for last, a little of it.
+    /// Performs one small part of the latest command.
     private func obey(_ steering: Steering, _ account: Account) async throws {
         if steering.claimFreeze() { return try freezeInTransaction(account.store) }
         if steering.claimQuestion() { return try await tell(account) }
@@ -78,7 +78,7 @@ struct MainCommand {
         try SimulationApp.sendNext(to: options.peer, from: account, in: step)
     }
 
-    /// Takes the stream, from a worker if need be.
+    /// Takes the stream over, from a worker if necessary.
     private func connect(_ account: Account) async throws {
         try await mindingOwnership {
             try await account.connect()
@@ -87,16 +87,16 @@ struct MainCommand {
         }
     }
 
-    /// Another process took the stream over: `report` says so, and this one stays without it, if it is to.
+    /// If another process has taken over the stream and `stays` is set, goes on without the stream. `report` prints that.
     private func mindingOwnership(_ body: () async throws -> Void) async throws {
         do {
             try await body()
         } catch let error as AccountError where error.code == .ownershipLost && stays {
-            // Told as an event too, which decides what comes next.
+            // An event also reports it, and its handler decides what happens next.
         }
     }
 
-    /// Asks the peer so many things that it answers later.
+    /// Sends requests that the peer answers only on command.
     private func ask(_ count: Int, _ account: Account) async throws {
         for first in stride(from: 0, to: count, by: 100) {
             try await account.perform { step in
@@ -108,22 +108,22 @@ struct MainCommand {
         Terminal.say("asked")
     }
 
-    /// Says whether the stream is here; where it was lost, the event says so.
+    /// Reports that this process has the stream. If it was lost, an event reports that instead.
     private func tell(_ account: Account) async throws {
         try await account.perform { _ in }
         Terminal.say("here")
     }
 
-    /// Stands still in the middle of a transaction, with something written.
+    /// Freezes inside a transaction that has written a row.
     private func freezeInTransaction(_ store: HandlerStore) throws {
         try store.step { step in
             try SimulationApp.setTimer(1, in: step)
-            // Only the thread that gets it is stopped for certain before it goes on; the others follow.
+            // Only the thread that receives the signal is certain to stop before it continues. The other threads stop later.
             raise(SIGSTOP)
         }
     }
 
-    /// Rows under a name that this program lacks would wait for ever: better to say so at the start.
+    /// Fails at the start if the store has handlers that this program lacks: they would wait forever.
     private static func checkNames(_ store: HandlerStore) throws {
         let unknown = try store.verify()
         guard unknown.isEmpty else {
@@ -179,9 +179,10 @@ struct MainCommand {
 
 }
 
-/// What the lines on standard input have asked for last: `go on` (or `foreground`), `background`, `settle`, `quit`;
-/// `freeze` asks for a stop in the middle of a transaction, `tell` whether the stream is here, `ask N`
-/// for requests that the peer answers later.
+/// The latest commands from standard input.
+///
+/// `go on` (or `foreground`), `background`, `settle` and `quit` change the mode. `freeze` stops the process inside a transaction.
+/// `tell` asks whether it has the stream. `ask N` sends requests that the peer answers later.
 private final class Steering: Sendable {
     enum Mode {
         case idle, sending, background, settling, quit
@@ -202,7 +203,7 @@ private final class Steering: Sendable {
 
     var mode: Mode { state.withLock { $0.mode } }
 
-    /// Whether everything was settled since that was asked for.
+    /// Whether all work has ended since the last `settle`.
     var isSettled: Bool {
         get { state.withLock { $0.isSettled } }
         set { state.withLock { $0.isSettled = newValue } }
@@ -228,7 +229,7 @@ private final class Steering: Sendable {
         }
     }
 
-    /// How many requests are to be sent whose answer comes later.
+    /// Returns and clears the number of requests to send that the peer answers later.
     func claimQuestions() -> Int {
         state.withLock { state in
             defer { state.questions = 0 }
@@ -236,7 +237,7 @@ private final class Steering: Sendable {
         }
     }
 
-    /// Another process has the stream: it is left there until somebody asks for it.
+    /// Records that another process has the stream. It is not requested again before the next command.
     func lostStream() {
         state.withLock { state in
             state.isAway = true
@@ -258,7 +259,7 @@ private final class Steering: Sendable {
         }
     }
 
-    /// Reads on a thread of its own, because reading blocks.
+    /// Reads on a new thread, because reading blocks.
     func readInput() throws {
         _ = try WorkerThread("steering") { [self] in
             for line in InputLines() { handle(line) }

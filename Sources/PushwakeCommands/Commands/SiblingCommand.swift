@@ -1,14 +1,14 @@
 import FoundationEssentials
 import Glibc
 
-/// `pushwake omemo` and `pushwake world`: run a program that stands beside this one.
+/// `pushwake omemo` and `pushwake world`: run another program in the folder of this one.
 struct SiblingCommand {
     let program: String
-    /// Why it is a program of its own.
+    /// Why it is a separate program.
     let reason: String
     let words: [String]
 
-    /// That one links libomemo-c, which is under the GPL; this one must not.
+    /// `pushwake-omemo` links libomemo-c, which is under the GPL. This program must not link it.
     static func omemo(_ words: [String]) -> SiblingCommand {
         SiblingCommand(
             program: "pushwake-omemo", reason: "it links libomemo-c, which is under the GPL", words: words)
@@ -20,7 +20,7 @@ struct SiblingCommand {
             words: words)
     }
 
-    /// - Throws: ``CommandFailure`` when there is no such program; otherwise it does not return.
+    /// - Throws: ``CommandFailure`` when the program does not exist. Otherwise it does not return.
     func run() throws -> Int32 {
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         let folder = own.split(separator: "/", omittingEmptySubsequences: false).dropLast()

@@ -4,14 +4,14 @@ import Simulation
 import XMPPCore
 import TestServers
 
-/// `pushwake simulate`: the whole story on one machine, with proof.
+/// `pushwake simulate`: runs main, worker, server and peer on one machine, and proves that no handler is lost.
 struct SimulateCommand {
     private let plan: SimulationRun.Plan
     private let server: String
     private let hasPush: Bool
     private let isJSON: Bool
     private let folder: String?
-    /// Where the page about the run is written.
+    /// The path of the page about the run.
     private let report: String?
 
     init(_ words: [String]) throws {
@@ -77,7 +77,7 @@ struct SimulateCommand {
         do {
             verdict = try run(simulation)
         } catch {
-            // What happened up to here is what one wants to see.
+            // The page of an aborted run shows what happened before the error.
             try? write(simulation, verdict: "The run broke off.", isGood: false, summary: "\(error)")
             throw error
         }
@@ -96,7 +96,7 @@ struct SimulateCommand {
         }
     }
 
-    /// Before the run, which may take long.
+    /// Checks the path of the page before the run, which may take long.
     private func checkReport() throws {
         guard let report else { return }
         let folder = URL(filePath: report).deletingLastPathComponent().path
@@ -112,7 +112,7 @@ struct SimulateCommand {
             "the report cannot be written to \(report); check that its folder exists and can be written")
     }
 
-    /// Writes the page about the run, if one was asked for, and says where it lies.
+    /// Writes the page about the run, if it was requested, and prints its path.
     private func write(
         _ simulation: SimulationRun, verdict: String, isGood: Bool, summary: VisibleText
     ) throws {
@@ -130,7 +130,7 @@ struct SimulateCommand {
         guard let kind = ServerKind(rawValue: server) else {
             return try EmbeddedWorld(folder: folder)
         }
-        // With faults sessions expire too, which a real server lets them do in their own time.
+        // In a run with faults sessions also expire. A real server does that only after its own time limit.
         return try RealServerWorld(
             kind, folder: folder, hibernation: plan.hasFaults ? .seconds(2) : .seconds(600),
             rate: plan.hasFaults ? 25 : 100, hasPush: hasPush)

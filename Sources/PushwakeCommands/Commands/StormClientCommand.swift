@@ -6,9 +6,9 @@ import XMPPAccount
 import XMPPCore
 import XMPPModules
 
-/// `pushwake storm-client`: logs in after a long absence and stands what comes, while its user goes on writing.
+/// `pushwake storm-client`: logs in after a long absence and receives everything, while its user continues to write.
 struct StormClientCommand {
-    /// How often its user writes.
+    /// The time between two messages of its user.
     private static let writingPause = Duration.milliseconds(20)
 
     private let options: AccountOptions
@@ -56,7 +56,7 @@ struct StormClientCommand {
         return 0
     }
 
-    /// Wants to be in all rooms; what is wanted already is joined by itself.
+    /// Requests to join all rooms. Rooms that were requested before are joined automatically.
     private func joinRooms(_ account: Account) async throws {
         let rooms = rooms
         try await account.perform { step in
@@ -69,7 +69,7 @@ struct StormClientCommand {
         }
     }
 
-    /// Tells how far it is until everything is there.
+    /// Reports the progress until everything has arrived.
     private func follow(_ changes: AsyncStream<ArchiveProgress>, _ account: Account) async {
         var states = (try? account.store.read { try account.archive.progress(in: $0) }) ?? []
         var told = ContinuousClock.now

@@ -7,11 +7,11 @@ import XMPPAccount
 import XMPPCore
 import TestServers
 
-/// `pushwake storm`: a login after a long absence, killed on the way, with proof.
+/// `pushwake storm`: proves that a login after a long absence survives kills.
 struct StormCommand {
-    /// The most physical memory that a client may take, as an iOS notification extension may.
+    /// The maximum of a client's physical memory, as for an iOS notification extension.
     private static let memoryLimitKibibytes = 24 * 1024
-    /// How long the client may take in all.
+    /// The maximum total time of the client.
     private static let timeLimit = Duration.seconds(600)
 
     private let messages: Int
@@ -57,7 +57,7 @@ struct StormCommand {
         return verdict.isGood ? 0 : 1
     }
 
-    /// Lets the client log in, kills it, lets it log in again, until everything is there.
+    /// Starts the client, kills it and starts it again, until everything has arrived.
     func storm(in folder: String) throws -> StormVerdict {
         let server = try StormServer(
             folder: folder, messages: messages, rooms: rooms, roomMessages: roomMessages)
@@ -100,7 +100,7 @@ struct StormCommand {
             ], environment: .inheriting(["PUSHWAKE_PASSWORD": StormServer.password]), output: .pipe)
     }
 
-    /// Waits for the end of a client that nobody kills.
+    /// Waits for the end of a client that is not killed.
     private func finish(
         _ child: ChildProcess, _ verdict: inout StormVerdict, _ bar: inout ProgressBar,
         deadline: ContinuousClock.Instant

@@ -1,15 +1,15 @@
 import Glibc
 import XMPPCore
 
-/// What a person types at the terminal without it being shown.
+/// Reads a secret that the user types, without showing it.
 ///
-/// Unlike `getpass` it leaves ^C what it is: the command ends, and the terminal shows again what is typed.
+/// Unlike `getpass`, ^C still ends the command, and the terminal shows typed text again.
 enum TypedSecret {
-    /// What a handler of a signal can reach; set before there is one.
+    /// The terminal for the signal handler. It is set before the handler is installed.
     nonisolated(unsafe) private static var terminal: Int32 = -1
     nonisolated(unsafe) private static var before = termios()
 
-    /// Asks, and reads one line.
+    /// Shows a prompt and reads one line.
     ///
     /// - Returns: The line; nil without a terminal, and at the end of input.
     static func read(_ prompt: VisibleText) -> String? {
@@ -26,7 +26,7 @@ enum TypedSecret {
         }
     }
 
-    /// Nothing is shown; ^Z, which would leave the terminal so, is a character like others.
+    /// Settings that hide typed text. ^Z is an ordinary character, because it would leave the terminal in this state.
     private static var hidden: termios {
         var settings = before
         settings.c_lflag &= ~tcflag_t(ECHO)
@@ -34,7 +34,7 @@ enum TypedSecret {
         return settings
     }
 
-    /// Puts the terminal back in the end, also when a signal is the end.
+    /// Restores the terminal at the end, even when a signal ends the process.
     private static func showingAgain(_ body: () -> String?) -> String? {
         let signals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
         let handlers = signals.map { number in
@@ -51,7 +51,7 @@ enum TypedSecret {
         return body()
     }
 
-    /// A terminal gives whole lines.
+    /// Reads one line, because a terminal delivers whole lines.
     private static func line() -> String? {
         var bytes = [UInt8](repeating: 0, count: 4096)
         var count = 0

@@ -4,14 +4,13 @@ import Simulation
 import XMPPAccount
 import XMPPCore
 
-/// `pushwake worker`: what a push wakes.
+/// `pushwake worker`: the process that a push wakes.
 ///
-/// It takes the stream over, resumes the session, runs the handlers of everything that waits, sends what they send,
-/// acknowledges, hands back and exits. If the main program is alive it leaves at once. When its time is nearly over it begins
-/// nothing new, and leaves the rest to the next worker.
+/// It takes over the stream, resumes the session, and runs the handlers of all stored stanzas. Then it sends their stanzas,
+/// acknowledges, hands the stream back and exits. If the main program is alive, it exits at once. When its time is nearly over, it
+/// starts nothing new and leaves the rest to the next worker.
 struct WorkerCommand {
-    /// From how much memory on it gives code back, in KiB. It has 24 MiB on a phone, and the worst stanza takes half of that while
-    /// it is read.
+    /// The memory in KiB from which it releases code. A phone allows 24 MiB, and reading the largest stanza takes half of that.
     static let comfortable = 12 << 10
 
     private let options: AccountOptions
@@ -26,7 +25,8 @@ struct WorkerCommand {
         var options = try AccountOptions(arguments, role: .worker)
         options.configuration.onMilestone = { [timings] in
             timings?.reached($0.rawValue)
-            // Code that ran before a milestone seldom runs after it. On a busy machine the watch of memory may be late.
+            // Code that ran before a milestone seldom runs after it. On a busy machine the task that watches the memory may be
+            // late.
             ProcessMemory.releaseCode(above: Self.comfortable)
         }
         self.options = options
@@ -48,7 +48,7 @@ struct WorkerCommand {
             for await event in events {
                 switch event {
                 case .handedOver: break
-                // It stood still for so long that main took the stream without asking.
+                // It was frozen for so long that main took over the stream without a request.
                 case .stopped(let error) where error.code == .ownershipLost: break
                 default: continue
                 }
@@ -65,7 +65,7 @@ struct WorkerCommand {
             await ProcessMemory.end(memory)
             return try await leave(error, isOver: time.isOver, isOvertaken)
         }
-        // Closing takes code of its own, and so does what libraries do at exit.
+        // Closing needs more code, and so do libraries at exit.
         ProcessMemory.releaseCode()
         await time.close()
         await ProcessMemory.end(memory)
@@ -73,7 +73,7 @@ struct WorkerCommand {
         return leave(isDone && !time.isOver ? "drained" : "time is over")
     }
 
-    /// - Returns: Whether nothing waits any more.
+    /// - Returns: Whether no work is left.
     private func drain(
         _ account: Account, until end: ContinuousClock.Instant, unless isAsked: Flag
     ) async throws -> Bool {
@@ -87,14 +87,14 @@ struct WorkerCommand {
                 try await Task.sleep(for: .milliseconds(5))
             }
         }
-        // Again: the handlers of the first round may have asked something whose answer is on its way.
+        // A second time, because handlers of the first round may have sent requests whose answers are still in transit.
         try await account.caughtUp()
         let isDone = try await account.drain(for: end - .now)
         timings?.reached("drained")
         return isDone
     }
 
-    /// What stopped the work, when that is no failure.
+    /// Returns the exit status for an error that is not a failure.
     private func leave(
         _ error: any Error, isOver: Bool, _ isOvertaken: Task<Bool, Never>
     ) async throws -> Int32 {

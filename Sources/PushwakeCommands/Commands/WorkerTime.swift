@@ -1,18 +1,18 @@
 import Synchronization
 import XMPPAccount
 
-/// The time that a worker has: when it is nearly over, the account is closed, whatever it is doing.
+/// The time limit of a worker. When it is nearly over, the account is closed, whatever the worker is doing.
 ///
-/// Closing stops reading, calls no handler any more, takes back what runs under a lease, tells the server what is committed,
-/// and gives the stream back. It takes as long as the one handler that runs.
+/// Closing stops reading, calls no more handlers, returns leased handlers to the queue, acknowledges the committed stanzas and
+/// gives up the stream. It takes as long as the one running handler.
 final class WorkerTime: Sendable {
     private let account: Account
     private let alarm: Task<Void, Never>
 
-    /// How much of its time a worker may begin work in; the rest is for ending it.
+    /// The part of the worker's time in which it may start work. The rest is for its end.
     static func working(of time: Duration) -> Duration { time * 5 / 6 }
 
-    /// - Parameter end: From when on nothing may be begun.
+    /// - Parameter end: The time from which no work may start.
     init(until end: ContinuousClock.Instant, _ account: Account) {
         self.account = account
         let over = Flag()
@@ -24,10 +24,10 @@ final class WorkerTime: Sendable {
         }
     }
 
-    /// Whether it ended before the work did.
+    /// Whether the time was over before the work was done.
     var isOver: Bool { flag.isRaised }
 
-    /// Closes the account, once, and returns when it is closed.
+    /// Closes the account once, and returns when it is closed.
     func close() async {
         alarm.cancel()
         await alarm.value
@@ -37,7 +37,7 @@ final class WorkerTime: Sendable {
     private let flag: Flag
 }
 
-/// Something that happens once and is asked about.
+/// A flag that can be raised once.
 final class Flag: Sendable {
     private let state = Mutex(false)
     var isRaised: Bool { state.withLock { $0 } }

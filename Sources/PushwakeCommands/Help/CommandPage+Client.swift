@@ -5,7 +5,7 @@ extension CommandPage {
             "the account's password, where no --password-file is named; without either it is asked for at the terminal"
     )
 
-    /// What every command that connects takes.
+    /// The options of every command that connects.
     static let connection: [Option] = [
         Option("--jid", "USER@DOMAIN", "The account.", isRequired: true),
         Option(

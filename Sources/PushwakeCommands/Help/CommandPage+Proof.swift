@@ -8,7 +8,7 @@ extension CommandPage {
     private static let keep = Option("--keep", "FOLDER", "Leave the store and all logs in FOLDER.", .folder)
     private static let asJSON = Option("--json", "One JSON object on standard output instead of a summary.")
 
-    /// What `main` and `worker` share.
+    /// The options that `main` and `worker` share.
     private static let process: [Option] =
         connection + [
             Option("--store", "FILE", "The database that main and worker share.", .file, isRequired: true),

@@ -1,8 +1,8 @@
-/// The description of a command: the one source of its options, its help and its completions.
+/// The description of a command, from which its options, its help and its completions are made.
 package struct CommandPage: Sendable {
-    /// An option as it is written, accepted and explained.
+    /// An option with its name, its value and its explanation.
     package struct Option: Sendable {
-        /// What a shell offers for its value.
+        /// The values that a shell offers.
         enum Value: Sendable, Equatable {
             case file, folder
             case choice([String])
@@ -14,16 +14,16 @@ package struct CommandPage: Sendable {
         package var placeholder: String?
         package var text: String
         var value = Value.other
-        /// Whether the command refuses to do without it.
+        /// Whether the command fails without it.
         var isRequired = false
 
-        /// A flag.
+        /// Makes a flag.
         init(_ name: String, _ text: String) {
             self.name = name
             self.text = text
         }
 
-        /// An option with a value.
+        /// Makes an option with a value.
         init(
             _ name: String, _ placeholder: String, _ text: String, _ value: Value = .other,
             isRequired: Bool = false
@@ -41,28 +41,28 @@ package struct CommandPage: Sendable {
         case proof = "the proof"
         case store = "a store"
         case shell = "the command itself"
-        /// Run by other commands.
+        /// Commands that other commands run.
         case hidden
     }
 
     package var name: String
     package var group: Group
-    /// The words that belong to no option, as in `TO TEXT`.
+    /// The words that are not part of an option, such as `TO TEXT`.
     var words = ""
     var summary: String
-    /// Paragraphs.
+    /// The paragraphs of the description.
     var description: [String] = []
     package var options: [Option]
-    /// Variables of the environment and what they are for.
+    /// The environment variables, with their purposes.
     var environment: [(name: String, text: String)] = []
-    /// Commands and what they do.
+    /// Example commands, with their effects.
     var examples: [(command: String, text: String)] = []
 
     /// The names of options that take a value.
     var valueNames: Set<String> { Set(options.filter { $0.placeholder != nil }.map(\.name)) }
     var flagNames: Set<String> { Set(options.filter { $0.placeholder == nil }.map(\.name)) }
 
-    /// Returns the page of a command; nil when there is no such command.
+    /// Returns the page of a command; nil if there is no such command.
     package static func named(_ name: String) -> CommandPage? { all.first { $0.name == name } }
 
     package static let all: [CommandPage] = client + proof + store + shell

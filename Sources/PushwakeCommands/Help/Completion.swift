@@ -1,4 +1,4 @@
-/// What shells need to complete commands, options and their values, made from the pages of help.
+/// Scripts with which shells complete commands, options and their values, made from the help pages.
 enum Completion {
     enum Shell: String, CaseIterable {
         case bash, zsh, fish
@@ -41,7 +41,7 @@ enum Completion {
             """
     }
 
-    /// The completions after an option that takes a value; none for a value that only the user knows.
+    /// The completions after an option with a value; none for a value that only the user knows.
     private static var bashValues: [String] {
         pages.flatMap { page in
             page.options.filter { $0.placeholder != nil }.map { option in
@@ -58,7 +58,7 @@ enum Completion {
         }
     }
 
-    /// Options, and words that are a choice of commands or shells.
+    /// The options, and the words with a fixed choice of commands or shells.
     private static func words(_ page: CommandPage) -> [String] {
         page.options.map(\.name) + ["--help"] + choices(page)
     }
@@ -148,6 +148,6 @@ enum Completion {
         }
     }
 
-    /// For a string in single quotes, in which a quote cannot be written.
+    /// Prepares a text for a string in single quotes, which cannot contain a quote.
     private static func quoted(_ text: String) -> String { text.replacing("'", with: "’") }
 }

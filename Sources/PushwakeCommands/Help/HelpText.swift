@@ -1,12 +1,12 @@
-/// Pages of help as text, in the order of a manual page.
+/// Help pages as text, in the order of a manual page.
 enum HelpText {
     private static let status = """
         0 all went well; 1 something failed, was lost or repeated; 3 another process took the stream over; 64 wrong usage.
         """
 
-    /// All commands with a line each.
+    /// Returns all commands, with a line each.
     ///
-    /// - Parameter width: How many characters fit on a line; nil for the usual 100.
+    /// - Parameter width: The number of characters on a line; nil for the usual 100.
     static func overview(width: Int? = nil) -> String {
         let width = width ?? 100
         var lines = ["usage: pushwake COMMAND [OPTIONS]"]
@@ -20,7 +20,7 @@ enum HelpText {
         return lines.joined(separator: "\n")
     }
 
-    /// All about one command.
+    /// Returns the page of one command.
     static func page(_ page: CommandPage, width: Int? = nil) -> String {
         let width = max(30, width ?? 100)
         var lines = section("NAME", ["pushwake \(page.name): \(page.summary)"], width)
@@ -57,7 +57,7 @@ enum HelpText {
 
     private static func examples(_ page: CommandPage, _ width: Int) -> [String] {
         page.examples.enumerated().flatMap { index, example in
-            // A command that is broken into lines could not be copied.
+            // Commands are not wrapped, so that they can be copied.
             (index == 0 ? [] : [""]) + paragraph(example.text, 4, width) + ["        \(example.command)"]
         }
     }

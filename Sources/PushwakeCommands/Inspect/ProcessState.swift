@@ -2,19 +2,19 @@ import FoundationEssentials
 import Glibc
 import Platform
 
-/// The state of processes, from the kernel.
+/// The state of processes as the kernel reports it.
 enum ProcessState {
-    /// `running`, `stopped` (SIGSTOP, or a debugger), or `unknown` where there is no process of that id.
+    /// Returns `running`, `stopped` (SIGSTOP, or a debugger), or `unknown` if no process has that id.
     static func of(_ pid: Int32) -> String {
         guard let text = try? String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8),
-            // The name stands in parentheses and may hold some itself.
+            // The name is in parentheses and may itself contain some.
             let state = text.split(separator: ")").last?.split(separator: " ").first
         else { return "unknown" }
         return state == "T" || state == "t" ? "stopped" : "running"
     }
 }
 
-/// The processes that hold the locks of the owners of a store's accounts.
+/// The processes that hold the owner locks of a store's accounts.
 ///
 /// An attempt to take a lock could disturb a process that takes it at that moment, so the kernel's list of locks is read.
 struct OwnerLocks {
@@ -22,10 +22,10 @@ struct OwnerLocks {
 
     init(store: String) { self.store = store }
 
-    /// The kernel puts the list together piece by piece while it is read: where locks come and go, some may be missing.
+    /// The number of reads. The kernel builds the list while it is read, so some locks may be missing when others change.
     private static let looks = 8
 
-    /// - Returns: Nil when nobody holds it, which is so for a copy of the database.
+    /// - Returns: Nil when no process holds it, as for a copy of the database.
     func lockOwner(ofAccount account: Int64) -> Int32? {
         var status = stat()
         guard stat("\(store)-owner-\(account)", &status) == 0 else { return nil }
@@ -38,10 +38,10 @@ struct OwnerLocks {
         return nil
     }
 
-    /// - Parameter file: Its device and inode, as they stand in the list.
+    /// - Parameter file: The device and inode, in the form of the list.
     private static func lockOwner(of file: String) -> Int32? {
         for line in KernelFile.text("/proc/locks").split(separator: "\n") {
-            // 1: FLOCK  ADVISORY  WRITE 4321 fe:01:131234 0 EOF
+            // For example: 1: FLOCK  ADVISORY  WRITE 4321 fe:01:131234 0 EOF
             let words = line.split(separator: " ")
             if words.count > 5, words[1] == "FLOCK", words[5] == file { return Int32(words[4]) }
         }

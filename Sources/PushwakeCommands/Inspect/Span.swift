@@ -1,6 +1,6 @@
-/// Times for people.
+/// Formats durations for people.
 package enum Span {
-    /// Returns a time such as `250 ms`, `12 s`, `3 min 20 s`, `5 h 2 min`, `9 d 4 h`.
+    /// Returns a duration such as `250 ms`, `12 s`, `3 min 20 s`, `5 h 2 min`, `9 d 4 h`.
     package static func text(_ milliseconds: Int64) -> String {
         guard milliseconds >= 0 else { return "-" + text(-max(milliseconds, -.max)) }
         let seconds = milliseconds / 1000

@@ -3,7 +3,7 @@ package import Handlers
 import XMPPAccount
 
 extension StoreContents {
-    /// - Parameter limit: How many rows of each list are shown.
+    /// - Parameter limit: The maximum number of shown rows of each list.
     package init(_ reader: StoreReader, limit: Int) throws {
         let processes = reader.processes().map {
             Process(
@@ -47,7 +47,7 @@ extension StoreContents {
     private static func accounts(
         _ snapshot: borrowing Snapshot, _ locks: OwnerLocks
     ) throws(HandlerError) -> [Account] {
-        // A store of `Handlers` alone has no accounts.
+        // A store that only uses `Handlers` has no accounts.
         guard try snapshot.hasTable("account") else { return [] }
         let now = snapshot.now.milliseconds
         return try snapshot.all(
@@ -122,7 +122,7 @@ extension StoreContents {
 
     // MARK: Handlers
 
-    /// What a runner looks at: the earliest first, those that count connected time last.
+    /// Returns the handlers that a runner waits for, earliest first. Those that count connected time come last.
     private static func timers(
         _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Timer> {
@@ -189,7 +189,7 @@ extension StoreContents {
         _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> [Ending] {
         let now = snapshot.now.milliseconds
-        // By row and not by time, for which there is no index: among those bound last are those that ended last.
+        // Ordered by row, because the time has no index: the handlers bound last include the ones that ended last.
         let recent = try snapshot.all(
             """
             SELECT handler, name, outcome, reason, ended_at

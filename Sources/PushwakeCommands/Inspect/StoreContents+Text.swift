@@ -24,7 +24,7 @@ extension StoreContents {
 
     // MARK: Sections
 
-    /// - Parameter shown: How many of them the table shows; nil when it shows all in its own way.
+    /// - Parameter shown: The number of rows in the table; nil if it shows all rows in another form.
     private func section(
         _ name: String, _ count: Int64, _ table: TextTable?, _ shown: Int?, _ style: TerminalStyle
     ) -> [VisibleText] {
@@ -41,7 +41,7 @@ extension StoreContents {
 
     private func indented(_ table: TextTable, _ style: TerminalStyle) -> [VisibleText] {
         let lines = table.lines(width: style.width.map { max(16, $0 - 2) }).map { VisibleText("  \($0)") }
-        // In a table the first line names the columns; in records no line does.
+        // The first line of a table contains the column names. Records have no such line.
         guard let first = lines.first, !first.description.hasPrefix("  - ") else { return lines }
         return [style.faint(first)] + lines.dropFirst()
     }

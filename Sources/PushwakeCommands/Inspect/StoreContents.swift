@@ -1,11 +1,11 @@
-/// Everything that `inspect` shows of a store, as it was at one moment.
+/// Everything that `inspect` shows of a store, at one moment.
 ///
-/// Ages and remaining times are in milliseconds; a remaining time is negative when it has passed and no process
-/// has acted on it yet. Nothing in it is secret: arguments are masked, stanzas are named and not shown.
+/// Ages and remaining times are in milliseconds. A remaining time is negative if it has passed and no process has acted on it yet.
+/// Nothing in it is secret: arguments are masked, and the content of stanzas is not shown.
 package struct StoreContents: Codable {
-    /// A list of which the first rows are shown.
+    /// A list whose first rows are shown.
     package struct Rows<Row: Codable>: Codable {
-        /// The number of them.
+        /// The number of all rows.
         package var count: Int64
         package var shown: [Row]
     }
@@ -13,9 +13,9 @@ package struct StoreContents: Codable {
     package struct Process: Codable {
         package var slot: Int
         package var pid: Int32
-        /// `running`, `stopped`, or `unknown` where this machine cannot tell.
+        /// `running`, `stopped`, or `unknown` if this machine cannot tell.
         package var state: String
-        /// The handler that it runs at this moment.
+        /// The handler that the process currently runs.
         package var handler: Int64?
     }
 
@@ -28,9 +28,9 @@ package struct StoreContents: Codable {
     /// The ownership of an account.
     package struct Ownership: Codable {
         package var epoch: Int64
-        /// `main` or `worker`; nil when it was given back.
+        /// `main` or `worker`; nil if the ownership was given up.
         package var owner: String?
-        /// The process that holds the account's lock; nil when none does, because it died or let go.
+        /// The process that holds the account's lock; nil if none does, because the owner died or gave it up.
         package var pid: Int32?
         /// The state of that process: `running`, `stopped` or `unknown`.
         package var state: String?
@@ -38,19 +38,19 @@ package struct StoreContents: Codable {
 
     /// The session of XEP-0198.
     package struct Session: Codable {
-        /// Counts sessions from 1; 0 before the first.
+        /// The number of the session, from 1; 0 before the first.
         package var number: Int64
         package var boundAs: String?
-        /// Whether a stream carried it when the store was last written; a killed process leaves this standing.
+        /// Whether the session had a stream at the last write to the store. A killed process leaves it true.
         package var hasStream: Bool
         package var isResumable: Bool
         /// The time for which the server keeps it without a stream; nil if the server did not say.
         package var window: Int64?
-        /// The time since it was last known to be alive.
+        /// The time since the session was last known to be alive.
         package var age: Int64?
         package var received: Int64
         package var acknowledged: Int64
-        /// Stanzas that arrived and are not handled yet.
+        /// Stanzas that arrived and are not processed yet.
         package var deferred: Int64
         package var timesBound: Int64
         package var timesResumed: Int64
@@ -60,27 +60,27 @@ package struct StoreContents: Codable {
     package struct Request: Codable {
         package var account: String
         package var id: String
-        /// Nil for the own account.
+        /// The address of the peer; nil for the own account.
         package var peer: String?
         package var row: Int64
         package var handler: String
         package var age: Int64
-        /// Connected time that is left; nil when it is answered, and the answer is to be handled later.
+        /// The remaining connected time; nil if the answer has arrived and is processed later.
         package var connectedLeft: Int64?
-        /// The session that carries it; nil while it was not sent.
+        /// The session in which it was sent; nil if it was not sent.
         package var session: Int64?
     }
 
     /// A handler that a runner calls or expires.
     package struct Timer: Codable {
         package enum Kind: String, Codable {
-            /// It is called at its time.
+            /// The handler is called at its time.
             case timer
-            /// It is called again and again.
+            /// The handler is called repeatedly.
             case periodic
-            /// A call that failed, or could not be made yet, is made then.
+            /// A call that failed or was not possible yet is retried.
             case retry
-            /// The handler ends then if it was not called.
+            /// The handler ends at that time if it was not called.
             case deadline
         }
 
@@ -88,9 +88,9 @@ package struct StoreContents: Codable {
         package var handler: String
         package var arguments: String
         package var kind: Kind
-        /// Time left by the wall clock; nil when only connected time counts.
+        /// Remaining time by the wall clock; nil if only connected time counts.
         package var left: Int64?
-        /// Connected time left; nil when only the clock counts.
+        /// Remaining connected time; nil if only the wall clock counts.
         package var connectedLeft: Int64?
         package var period: Int64?
         package var attempts: Int
@@ -106,13 +106,13 @@ package struct StoreContents: Codable {
         package var id: String?
         package var bytes: Int64
         package var age: Int64
-        /// The session that may have carried it; nil when it was never written to a socket.
+        /// The session that may have sent it; nil if it was never written to a socket.
         package var session: Int64?
         /// The handler that is called when the server acknowledges it.
         package var handler: String?
     }
 
-    /// A handler that runs under a lease, is parked or in quarantine.
+    /// A handler that runs under a lease, or is parked or quarantined.
     package struct Handler: Codable {
         package var row: Int64
         package var handler: String
@@ -122,11 +122,11 @@ package struct StoreContents: Codable {
         package var attempts: Int
         package var deaths: Int
         package var reason: String?
-        /// Bytes that are kept of a call of a standing handler; nil for a handler itself.
+        /// The size of a quarantined call of a standing handler, in bytes; nil for a handler itself.
         package var size: Int64?
     }
 
-    /// Quarantined calls of a standing handler that made way for newer ones.
+    /// Quarantined calls of a standing handler that were dropped in favor of newer ones.
     package struct Dropped: Codable {
         package var handler: String
         package var calls: Int
@@ -161,16 +161,16 @@ package struct StoreContents: Codable {
     package var running: Rows<Handler>
     package var parked: Rows<Handler>
     package var quarantined: Rows<Handler>
-    /// Quarantined calls that were dropped since the store was made, by the name of the handler.
+    /// Quarantined calls that were dropped since the store was created, by the name of the handler.
     package var dropped: [Dropped]
     /// Handlers that wait to be called, by name.
     package var pending: [Named]
     /// Handlers that stay after a call, by name.
     package var standing: [Named]
-    /// Events that the program has not taken.
+    /// The number of events that the program has not consumed.
     package var events: Int64
     /// The number of ended handlers, by outcome.
     package var endings: [String: Int64]
-    /// The last ones, newest first.
+    /// The last endings, newest first.
     package var lastEndings: [Ending]
 }

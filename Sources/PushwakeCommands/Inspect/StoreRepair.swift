@@ -2,7 +2,7 @@ package import Handlers
 import Simulation
 import XMPPAccount
 
-/// A repair of quarantined or parked handlers by hand.
+/// A manual repair of quarantined or parked handlers.
 package enum StoreRepair: Equatable {
     case requeue(AnyHandlerID)
     case requeueAll
@@ -25,9 +25,9 @@ package enum StoreRepair: Equatable {
         var text: String { "\(effect): \(row) \(handler)" }
     }
 
-    /// Makes all repairs in one transaction: a repair that fails rolls back the ones before it.
+    /// Performs all repairs in one transaction. A repair that fails rolls back the earlier ones.
     static func perform(_ repairs: [StoreRepair], path: String) throws -> [Done] {
-        // Opened as a writer only after it was found to be a store that this program can read.
+        // The store is opened for writing only after it was read successfully.
         let store = try HandlerStore(path: path, registry: .discovered(and: SimulationApp.handlers))
         return try store.step { step in try repairs.flatMap { try $0.perform(step) } }
     }
@@ -81,8 +81,8 @@ package enum StoreRepair: Equatable {
             effect: "invalidated, what was bound for that case ran")
     }
 
-    /// What accounts keep of a handler goes with it: the request whose answer it awaits, and its listeners. A stanza is still
-    /// sent and counted, and no handler is called for it.
+    /// Deletes the account's rows for a handler: the request whose answer it awaits, and its listeners. A stanza is still sent and
+    /// counted, and no handler is called for it.
     private static func release(_ id: AnyHandlerID, _ step: borrowing Step) throws {
         let tables = try step.all("SELECT name FROM sqlite_schema WHERE type = 'table'") {
             (row) throws(HandlerError) in row.text(0)
@@ -103,9 +103,9 @@ package enum StoreRepair: Equatable {
         }
     }
 
-    /// The stored name.
+    /// Returns the stored name of a handler.
     ///
-    /// - Throws: ``CommandFailure`` for a row that is not there.
+    /// - Throws: ``CommandFailure`` for a missing row.
     private static func name(of id: AnyHandlerID, _ step: borrowing Step) throws -> String {
         guard let name = try step.status(of: id)?.name else {
             throw CommandFailure("the handler \(id) has ended or never existed. Nothing was changed")

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import XMPPCore
 
-/// The style of standard output: its width and whether it is colored.
+/// The style of standard output: its width, and whether it is colored.
 package struct TerminalStyle {
     /// The number of characters on a line; nil for no limit, as in a file.
     package var width: Int?
@@ -13,7 +13,7 @@ package struct TerminalStyle {
         self.isColored = isColored
     }
 
-    /// As the terminal and the environment say. `NO_COLOR`, set to anything but nothing, keeps it plain.
+    /// Returns the style from the terminal and the environment. A non-empty `NO_COLOR` turns colors off.
     static func current() -> TerminalStyle {
         guard isatty(STDOUT_FILENO) == 1 else {
             return TerminalStyle(width: variable("COLUMNS").flatMap { Int($0) })

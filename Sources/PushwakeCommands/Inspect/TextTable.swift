@@ -1,7 +1,7 @@
 import XMPPCore
 
-/// A table of plain text that fits the terminal: columns that may be shortened are, and where that is not enough each
-/// row becomes a few lines of its own.
+/// A table of plain text that fits the terminal. Some columns may be narrowed. If that is not enough, each row becomes several
+/// lines.
 package struct TextTable {
     package struct Column {
         package var name: String
@@ -21,13 +21,13 @@ package struct TextTable {
 
     package init(_ columns: [Column]) { self.columns = columns }
 
-    /// - Parameter cells: As many as there are columns; what would break a line or steer the terminal is made visible.
+    /// - Parameter cells: One text for each column. Characters that would break a line or control the terminal are made visible.
     package mutating func add(_ cells: [String]) {
         precondition(cells.count == columns.count)
         rows.append(cells.map(Self.oneLine))
     }
 
-    /// - Parameter width: How many characters fit on a line; nil for any number.
+    /// - Parameter width: The number of characters on a line; nil for no limit.
     package func lines(width: Int?) -> [String] {
         guard let widths = widths(within: width ?? .max) else { return records(width: width ?? .max) }
         let header = line(columns.map(\.name), widths)
@@ -36,13 +36,13 @@ package struct TextTable {
 
     // MARK: Widths
 
-    /// - Returns: Nil when the table cannot be made that narrow.
+    /// - Returns: Nil when the table cannot be narrow enough.
     private func widths(within limit: Int) -> [Int]? {
         var widths = columns.indices.map { index in
             ([columns[index].name] + rows.map { $0[index] }).map(Self.width(of:)).max() ?? 0
         }
         let gaps = Self.gap * (columns.count - 1)
-        // The widest gives way first.
+        // The widest column is narrowed first.
         while widths.reduce(gaps, +) > limit {
             let shrinking = columns.indices.filter { widths[$0] > columns[$0].least ?? .max }
             guard let widest = shrinking.max(by: { widths[$0] < widths[$1] }) else { return nil }
@@ -62,7 +62,7 @@ package struct TextTable {
         return line
     }
 
-    /// Each row as lines `name  value`, the first marked with a dash.
+    /// Returns each row as lines `name  value`, with a dash before the first.
     private func records(width: Int) -> [String] {
         rows.flatMap { row in
             let fields = columns.indices.filter { !row[$0].isEmpty }.map { (columns[$0].name, row[$0]) }
@@ -71,7 +71,7 @@ package struct TextTable {
         }
     }
 
-    /// Lines `name  value`, with long values going on below.
+    /// Returns lines `name  value`, with long values continued below.
     package static func fields(_ fields: [(name: String, value: String)], width: Int?) -> [String] {
         let names = fields.map { Self.width(of: $0.name) }.max() ?? 0
         let room = max(8, (width ?? .max) - names - gap)
@@ -85,7 +85,7 @@ package struct TextTable {
 
     // MARK: Text
 
-    /// How many code points of a value are shown; `--json` has it whole.
+    /// The maximum number of shown code points of a value. `--json` shows the whole value.
     private static let cellLimit = 4096
 
     private static func oneLine(_ text: String) -> String {
@@ -99,7 +99,7 @@ package struct TextTable {
         return fitting(text[...], max(1, limit - 1)) + "…"
     }
 
-    /// - Returns: The text in parts that fit, parted at a space where there is one in the second half of a line.
+    /// - Returns: Parts of the text that fit. They end at a space if the second half of a line has one.
     private static func broken(_ text: String, at limit: Int) -> [String] {
         var parts: [String] = []
         var rest = text[...]
@@ -113,7 +113,7 @@ package struct TextTable {
         return parts + [String(rest)]
     }
 
-    /// As much from the beginning as fits, and at least one character.
+    /// Returns as much of the start as fits, and at least one character.
     private static func fitting(_ text: Substring, _ limit: Int) -> Substring {
         var used = 0
         let end = text.indices.dropFirst().first { index in
@@ -125,7 +125,7 @@ package struct TextTable {
 
     package static func width(of text: String) -> Int { text.reduce(0) { $0 + width(of: $1) } }
 
-    /// East Asian letters and pictures take two places on a terminal.
+    /// East Asian letters and emoji are two columns wide on a terminal.
     private static func width(of character: Character) -> Int {
         switch character.unicodeScalars.first?.value ?? 0 {
         case 0x1100...0x115F, 0x2E80...0xA4CF, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F,

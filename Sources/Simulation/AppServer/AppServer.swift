@@ -2,13 +2,13 @@ import Handlers
 import Synchronization
 import XMPPAccount
 
-/// A push service on a component's stream, which it opens again whenever it breaks.
+/// A push service on the stream of a component. It reopens the stream when it breaks.
 package final class AppServer: Sendable {
     /// An event of the app server.
     package enum Event: Sendable {
         /// The server has accepted the component.
         case connected
-        /// The stream broke or could not be opened; it is tried again after the time.
+        /// The stream broke or could not be opened. It is retried after `retry`.
         case disconnected(reason: String, retry: Duration)
         case desk(PushDesk.Event)
     }
@@ -24,9 +24,9 @@ package final class AppServer: Sendable {
     private let thread = Mutex<WorkerThread?>(nil)
 
     /// - Parameters:
-    ///   - address: Where the server is.
-    ///   - desk: Who may be woken.
-    ///   - report: Called on the service's thread; a push is answered once this has returned.
+    ///   - address: The address of the server.
+    ///   - desk: The devices that may be woken.
+    ///   - report: Called on the service's thread. The answer to a push is sent after it returns.
     package init(
         _ address: ComponentStream.Address, desk: PushDesk, report: @escaping @Sendable (Event) -> Void
     ) throws {
@@ -36,7 +36,7 @@ package final class AppServer: Sendable {
         stopped = try WakeSignal()
     }
 
-    /// Serves on a thread of its own until ``stop()``.
+    /// Serves on a new thread until ``stop()``.
     func start() throws {
         let started = try WorkerThread("app server") { self.serve() }
         thread.withLock { $0 = started }

@@ -5,7 +5,7 @@ package import XMPPCore
 
 /// A stream of an external component to its server (XEP-0114).
 ///
-/// The protocol knows no encryption: the server must be on this machine, or on a network of one's own.
+/// The protocol has no encryption, so the server must be on this machine or on a private network.
 package final class ComponentStream {
     /// The address of the server and the name of the component.
     package struct Address: Sendable {
@@ -31,7 +31,7 @@ package final class ComponentStream {
     private let serializer = Serializer(contentNamespace: Namespaces.component)
     private var waiting: ArraySlice<StreamParser.Event> = []
 
-    /// Connects and shows that both know the secret.
+    /// Connects and proves to each side that the other knows the secret.
     ///
     /// - Parameter interrupt: A descriptor that becomes readable to stop the wait.
     /// - Throws: `TransportError`, or ``SimulationError`` when the server refuses the component.
@@ -71,7 +71,7 @@ package final class ComponentStream {
         try connection.flush(until: .after(Self.writeLimit), interrupt: interrupt)
     }
 
-    /// Returns the next element. What cannot be read is answered where it is a request, and passed over.
+    /// Returns the next element. An unreadable request is answered with an error, and other unreadable elements are dropped.
     ///
     /// - Returns: Nil when the stream has ended.
     /// - Throws: `TransportError`, `interrupted` among them; `StreamParserError`.

@@ -3,11 +3,11 @@ import XMPPAccount
 import XMPPTransport
 package import XMPPCore
 
-/// An installation that may be woken: what the app's server gave it when it registered.
+/// An installation that may be woken, as it registered with the app's server.
 package struct PushDevice: Codable, Hashable, Sendable {
-    /// The account whose server may wake it.
+    /// The account whose server may wake the device.
     package var account: String
-    /// Names it to the push service.
+    /// The node that identifies the device to the push service.
     package var node: String
     /// The secret that the server must send with the node.
     package var secret: String
@@ -17,15 +17,15 @@ package struct PushDevice: Codable, Hashable, Sendable {
     }
 }
 
-/// The rules of a push service: which publication wakes which installation, and the answers.
+/// The rules of a push service: which publication wakes which device, and the answers.
 ///
-/// A plain value without socket and processes.
+/// It is a plain value without a socket or a process.
 package struct PushDesk: Sendable {
     /// The result of reading a stanza.
     package enum Event: Hashable, Sendable {
         case push(PushDevice)
-        /// A publication that wakes nobody. The reason is for the service's own log: a stranger is not told which part
-        /// was wrong.
+        /// A publication that wakes no device. The reason is only for the service's log: a stranger must not learn which part was
+        /// wrong.
         case refused(from: String, reason: String)
     }
 
@@ -37,7 +37,7 @@ package struct PushDesk: Sendable {
 
     private let devices: [ForeignText: PushDevice]
 
-    /// - Parameter devices: The installations; of two with one node the last counts.
+    /// - Parameter devices: The devices. If two have the same node, the last one is used.
     package init(_ devices: [PushDevice]) {
         self.devices = Dictionary(
             devices.map { (ForeignText($0.node), $0) }, uniquingKeysWith: { _, last in last })
@@ -48,7 +48,7 @@ package struct PushDesk: Sendable {
     /// - Parameter element: A complete element of the component's stream.
     package func decide(_ element: Element) -> Decision {
         guard element.name == "iq", let iq = try? IQ(element: element), iq.type.isRequest else {
-            // Answers are nobody's here, and messages and presence mean nothing to a push service.
+            // The service sends no requests, so it expects no answers; messages and presence mean nothing to it.
             return Decision()
         }
         guard let publication = PushPublication(iq) else { return Decision(reply: answer(iq)?.element) }
@@ -66,11 +66,11 @@ package struct PushDesk: Sendable {
 
     private func check(_ publication: PushPublication, from: JID?) -> Result<PushDevice, Refusal> {
         guard let device = devices[publication.node] else { return .failure(Refusal(reason: "unknown node")) }
-        // In constant time, so that nobody can guess it byte by byte.
+        // In constant time, so that an attacker cannot guess the secret byte by byte.
         guard Crypto.isEqual(Array(device.secret.utf8), Array((publication.secret ?? "").utf8)) else {
             return .failure(Refusal(reason: publication.secret == nil ? "no secret" : "wrong secret"))
         }
-        // The user's server speaks for itself or for the account (XEP-0357 section 7); a client has a resource.
+        // The user's server sends from its own address or the account's bare address (XEP-0357 section 7). A client has a resource.
         guard let from, isServer(from, of: device.account) else {
             return .failure(Refusal(reason: "not from the account's server"))
         }
@@ -83,7 +83,7 @@ package struct PushDesk: Sendable {
             && (jid.local == nil || jid.local == account.local)
     }
 
-    // MARK: What a service is asked besides
+    // MARK: Other requests
 
     private func answer(_ iq: IQ) -> IQ? {
         if iq.type == .get, iq.payload?.has(name: "ping", namespace: Namespaces.ping) == true {
@@ -110,7 +110,7 @@ package struct PushDesk: Sendable {
     }
 }
 
-/// The publication of a server for an account without a listening client (XEP-0357 section 7).
+/// A server's publication for an account without a connected client (XEP-0357 section 7).
 struct PushPublication: Hashable, Sendable {
     var node: ForeignText
     /// The field `secret` of the publish options.

@@ -2,7 +2,7 @@ import Platform
 import Synchronization
 import XMPPCore
 
-/// The way in which a server wakes the simulation's worker: an app server that counts the pushes for one installation.
+/// The app server through which a server wakes the simulation's worker. It counts the pushes for one device.
 package final class PushLine: Sendable {
     static let node = "phone-1"
     static let secret = "one phone's secret"
@@ -16,7 +16,7 @@ package final class PushLine: Sendable {
     /// - Parameters:
     ///   - service: The component's domain.
     ///   - port: The server's port for components, on this machine.
-    ///   - account: Whose server may push.
+    ///   - account: The account whose server may push.
     init(service: JID, port: UInt16, account: JID) throws {
         self.service = service
         let counts = Counts()
@@ -29,12 +29,12 @@ package final class PushLine: Sendable {
         try server.start()
     }
 
-    /// The counts of the app server's thread.
+    /// The counts that the app server's thread updates.
     private final class Counts: Sendable {
         struct State {
             var pushes = 0
             var refused = 0
-            /// The number of pushes when the last process had ended.
+            /// The number of pushes at the end of the last process.
             var seen = 0
             var isConnected = false
         }
@@ -55,7 +55,7 @@ package final class PushLine: Sendable {
 
     var isConnected: Bool { counts.state.withLock { $0.isConnected } }
     var pushes: Int { counts.state.withLock { $0.pushes } }
-    /// Publications that showed no right node and secret; must be none in a simulation.
+    /// The number of publications without the right node and secret. It must be 0 in a simulation.
     package var refused: Int { counts.state.withLock { $0.refused } }
 
     /// Ignores the pushes up to now, which were for a process that has ended.

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Handlers
 package import XMPPCore
 
-/// The content of the page of a run; times in milliseconds since its start.
+/// The content of a run's page. Times are in milliseconds since the start of the run.
 package struct RunReport: Encodable {
     package struct Process: Encodable {
         package var role: String
@@ -13,10 +13,10 @@ package struct RunReport: Encodable {
         package var frozen: [[Int64]]
     }
 
-    /// A handler from bound to ended, as a row of values: thousands of them must stay small.
+    /// A handler from its binding to its end, encoded as an array so that thousands of them stay small.
     package struct Bar: Encodable {
         package var flight: FlightRecorder.Flight
-        /// Places in ``RunReport/names`` and ``RunReport/processes``.
+        /// Indexes into ``RunReport/names`` and ``RunReport/processes``.
         package var name: Int
         package var boundBy: Int?
         package var endedBy: Int?
@@ -25,7 +25,7 @@ package struct RunReport: Encodable {
         /// The maximum length of the shown arguments.
         private static let argumentLimit = 2000
 
-        /// In the order in which the page reads them.
+        /// Encodes the values in the order in which the page reads them.
         package func encode(to encoder: any Encoder) throws {
             var row = encoder.unkeyedContainer()
             try row.encode(flight.id)
@@ -46,7 +46,7 @@ package struct RunReport: Encodable {
     }
 
     package var title: String
-    /// One line: did the promise hold?
+    /// One line that says whether the run kept the promises.
     package var verdict: String
     package var isGood: Bool
     /// The summary.
@@ -54,7 +54,7 @@ package struct RunReport: Encodable {
     package var duration: Int64
     package var processes: [Process]
     package var marks: [Chronicle.Mark]
-    /// The names of handlers, each once.
+    /// The distinct names of the handlers.
     package var names: [String]
     package var handlers: [Bar]
 
@@ -69,8 +69,8 @@ package struct RunReport: Encodable {
     }
 
     /// - Parameters:
-    ///   - marks: In the order of their times.
-    ///   - owners: The place in `lives` of who is named by each number in `flights`.
+    ///   - marks: The events in the order of their times.
+    ///   - owners: The index into `lives` for each owner number in `flights`.
     package init(
         title: VisibleText, verdict: String, isGood: Bool, summary: VisibleText, lives: [Chronicle.Life],
         marks: [Chronicle.Mark], flights: [FlightRecorder.Flight], owners: [Int64: Int]
@@ -102,11 +102,11 @@ package struct RunReport: Encodable {
         }
     }
 
-    /// The place in `lives` of the process that had each epoch: the last one of its role that had been started then.
+    /// Returns the index into `lives` of each epoch's process: the last process of its role that had started by then.
     private static func owners(_ epochs: [FlightRecorder.Epoch], _ lives: [Chronicle.Life]) -> [Int64: Int] {
         var owners: [Int64: Int] = [:]
         for epoch in epochs {
-            // A start is noted a moment after the process was made.
+            // The start is recorded a moment after the process was created.
             owners[epoch.number] = lives.indices.last {
                 lives[$0].role == epoch.owner && lives[$0].start <= epoch.since + 20
                     && lives[$0].end ?? .max >= epoch.since
@@ -115,9 +115,9 @@ package struct RunReport: Encodable {
         return owners
     }
 
-    /// Returns the whole page, which needs nothing beside itself.
+    /// Returns the whole page, which needs no other files.
     package func page() throws -> String {
-        // No text of anybody's may end the element that it stands in.
+        // No text may end the script element that contains it.
         let data = try OneLineJSON.text(self)
             .replacing("<", with: "\\u003c").replacing(">", with: "\\u003e")
         return Self.text(PackageResources.report_html)

@@ -26,7 +26,7 @@ const kills = data.processes.filter(process => process.fate === 'killed').map(pr
 const off = new Set();
 let rows = [];
 
-/** Puts every handler that is shown into the first row that is free when it was bound. */
+/** Places every visible handler in the first row that is free at its binding. */
 function pack() {
   rows = [];
   const least = end / 4000;
@@ -114,7 +114,7 @@ function readColors() {
   for (const name of OUTCOMES) colors[name + 'Fill'] = pattern(name) || colors[name];
 }
 
-/** Outcomes differ by more than their color. */
+/** Outcomes differ by pattern as well as by color. */
 function pattern(name) {
   if (name === 'result') return null;
   const tile = document.createElement('canvas');
@@ -168,7 +168,7 @@ function drawLanes() {
     context.fillRect(0, top, view.width, LANE - 4);
     const lives = data.processes.filter(process => process.role === role);
     for (const process of lives) drawProcess(process, top);
-    // Above the process that came next.
+    // Drawn over the process that came next.
     for (const process of lives) if (process.fate === 'killed') cross(x(process.end), top + LANE / 2 - 2);
     if (role === 'server') for (const mark of data.marks) drawMark(mark, top);
     context.fillStyle = colors.lane;
@@ -275,13 +275,13 @@ const lasted = time => time < 1000 ? time + ' ms' : (time / 1000).toFixed(2) + '
 const processName = index => index === null || !data.processes[index] ? 'a process that is not known'
   : data.processes[index].role + ' (process ' + data.processes[index].pid + ')';
 
-/** An escape stands for a character that must stay visible. */
+/** Formats JSON. A text with an escape stays as it is, because the escape stands for a character that must stay visible. */
 function pretty(text) {
   if (text.includes('\\u')) return text;
   try { return JSON.stringify(JSON.parse(text), null, 1).replace(/\n\s*/g, ' '); } catch { return text; }
 }
 
-/** Fills the panel with a heading and pairs; all as text, never as markup. */
+/** Fills the panel with a heading and pairs, always as text and never as markup. */
 function tell(title, pairs) {
   panel.replaceChildren();
   const heading = document.createElement('h2');
@@ -388,7 +388,7 @@ function stepRow(count) {
   }
 }
 
-/** What is at a place on the canvas: a handler, a process, a mark, or null; `reach` in pixels. */
+/** The object at a point of the canvas: a handler, a process, a mark, or null; `reach` in pixels. */
 function at(left, top, reach) {
   if (left < LABEL - 4) return null;
   if (top < TOP - 4) return inLane(LANES[Math.floor((top - AXIS) / LANE)], left, reach);
@@ -578,7 +578,7 @@ function fromAddress() {
   const match = /^#handler=(\d+)$/.exec(location.hash);
   const handler = match && byId.get(Number(match[1]));
   if (!handler) return;
-  // Wide enough to be seen, with what happened around it.
+  // Wide enough to be seen, together with the events around it.
   if (view.width) view.scale = Math.max(view.scale, Math.min(1, 60 / Math.max(1, handler.until - handler.bound)));
   select(handler);
 }

@@ -4,9 +4,9 @@ package import XMPPAccount
 package import XMPPCore
 package import XMPPModules
 
-/// The program that stands the storm: it writes down every message that comes, and what became of its own.
+/// The program that receives the storm. It stores every message, and the outcomes of its own messages.
 ///
-/// No unique keys: a message that came twice leaves two rows.
+/// There are no unique keys: a message that is stored twice leaves two rows.
 package enum StormApp {
     package static let schema = Schema(
         module: "storm",
@@ -16,14 +16,14 @@ package enum StormApp {
             CREATE TABLE storm_sent(number INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL);
             CREATE TABLE storm_ended(row INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL, delivered INTEGER NOT NULL);
             """,
-            // How many messages had come by then: a latency that does not depend on how busy the machine is.
+            // The number of messages stored by then. It measures latency independently of how busy the machine is.
             """
             ALTER TABLE storm_sent ADD COLUMN stormed INTEGER NOT NULL DEFAULT 0;
             ALTER TABLE storm_ended ADD COLUMN stormed INTEGER NOT NULL DEFAULT 0;
             """,
         ], handlers: [Received.self, Ended.self])
 
-    /// Writes a message down: where it was said and its number.
+    /// Stores the place and the number of a message.
     package struct Received: Handler {
         package static let id = "storm.received"
 
@@ -38,7 +38,7 @@ package enum StormApp {
         }
     }
 
-    /// A delivery of the program's own is over.
+    /// Stores the end of a delivery of the program's own message.
     package struct Ended: Handler {
         package static let id = "storm.ended"
 
@@ -52,7 +52,7 @@ package enum StormApp {
         }
     }
 
-    /// Sends the next message of the program's own.
+    /// Sends the program's next message.
     package static func send(_ account: Account, to peer: JID, in step: borrowing Step) throws {
         let id = StanzaID.random()
         try step.execute(

@@ -2,7 +2,7 @@ import XMPPAccount
 import XMPPCore
 package import XMPPTestKit
 
-/// A server that has kept much for somebody who was away: in the account's archive and in rooms.
+/// A server with many messages for a client that was away, in the account's archive and in rooms.
 package final class StormServer {
     package let server: ScriptedServer
     package let authorityFile: String
@@ -10,7 +10,7 @@ package final class StormServer {
     package static let account = "alice@localhost"
     package static let peer = "bob@localhost/peer"
 
-    /// The number of messages in each place: `direct` is the account's archive.
+    /// The number of messages in each place. The place `direct` is the account's archive.
     package let counts: [String: Int]
 
     package init(folder: String, messages: Int, rooms: Int, roomMessages: Int) throws {
@@ -29,7 +29,7 @@ package final class StormServer {
         }.serve(at: account, on: server)
         var counts = ["direct": messages]
         for room in 0..<rooms {
-            // The rest goes to the first rooms.
+            // The first rooms get the remainder.
             let count = roomMessages / rooms + (room < roomMessages % rooms ? 1 : 0)
             counts["room\(room)"] = count
             try Self.addRoom(room, count, to: server)
@@ -37,7 +37,7 @@ package final class StormServer {
         self.counts = counts
     }
 
-    /// XEP-0184: the recipient's client has it.
+    /// Confirms that the recipient's client has received a message (XEP-0184).
     private static func confirm(_ stanza: Element, _ bot: ScriptedServer.Bot) {
         guard let message = try? Message(element: stanza), message.requestsReceipt, let id = message.id else {
             return
@@ -46,12 +46,12 @@ package final class StormServer {
         bot.send(Message(to: message.from, children: [receipt]).element)
     }
 
-    /// About as long as people write.
+    /// About as long as a typical message.
     private static func body(_ number: Int) -> String {
         "message \(number): what people say to each other while somebody is away, and a little more"
     }
 
-    /// A room that lets everybody in and has an archive.
+    /// Adds an open room with an archive.
     private static func addRoom(_ number: Int, _ count: Int, to server: ScriptedServer) throws {
         let room = try JID("room\(number)@rooms.localhost")
         let other = try JID("\(room)/bob")
@@ -69,7 +69,7 @@ package final class StormServer {
         }
     }
 
-    /// XEP-0045 section 7.2.2: the presence that says that one is in.
+    /// The presence that confirms the entry into a room (XEP-0045 section 7.2.2).
     private static func entry(to recipient: ForeignText?, id: ForeignText?) -> Element {
         let item = Element(
             "item", namespace: Namespaces.mucUser,
@@ -80,7 +80,7 @@ package final class StormServer {
             children: [Element("x", namespace: Namespaces.mucUser, children: [item, status])])
     }
 
-    /// The last thing that a room sends to who enters.
+    /// The subject, which is the last stanza that a room sends to a new occupant.
     private static func subject(to recipient: ForeignText?) -> Element {
         Element(
             "message", namespace: Namespaces.client, attributes: ["to": recipient, "type": "groupchat"],

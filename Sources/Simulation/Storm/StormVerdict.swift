@@ -7,27 +7,27 @@ package struct StormVerdict: Codable {
     package var seed: UInt64
     package var kills = 0
     package var seconds = 0.0
-    /// Whether the last client saw the end.
+    /// Whether the last client received everything.
     package var isFinished = false
-    /// The most physical memory that any of the clients took.
+    /// The highest peak of physical memory of any client.
     package var peakKibibytes = 0
     package var isWithinMemory = false
-    /// Messages that came.
+    /// The number of messages that arrived.
     package var received = 0
     package var lost = 0
     package var repeated = 0
     /// Messages that arrived after a later message of the same sender or room.
     package var outOfOrder = 0
-    /// The user's own messages, and how long the server's word for them took, in milliseconds.
+    /// The number of the user's own messages; below, the time until the server acknowledged them, in milliseconds.
     package var own = 0
-    /// Those that were not delivered, or of which that was told never or twice.
+    /// The user's messages that were not delivered, or whose delivery was reported never or twice.
     package var ownWrong = 0
     package var ownP50 = 0
     package var ownP99 = 0
-    /// How many messages came between the sending of one of the user's own and its end, for 99 of 100 of them.
+    /// The number of messages that arrived between the sending of the user's message and its end, for 99 of 100 messages.
     package var ownBehind = 0
 
-    /// Kept, in order, within the limits.
+    /// Whether everything was kept in order and within the limits.
     package var isGood: Bool {
         isFinished && isWithinMemory && lost == 0 && repeated == 0 && outOfOrder == 0 && ownWrong == 0
             && ownP99 < 1000
@@ -47,9 +47,9 @@ package struct StormVerdict: Codable {
         case ownBehind = "own_behind"
     }
 
-    /// Counts what the store holds.
+    /// Counts the rows of the store.
     ///
-    /// - Parameter expected: How many messages each place had.
+    /// - Parameter expected: The number of messages in each place.
     package mutating func count(store path: String, expected: [String: Int]) throws {
         let store = try HandlerStore(
             path: path, registry: HandlerRegistry(), schemas: Account.schemas + [StormApp.schema])
@@ -70,7 +70,7 @@ package struct StormVerdict: Codable {
         try countOwn(store)
     }
 
-    /// Each message of the user's was delivered, once, and the program was told so, once.
+    /// Checks that each message of the user was delivered once, and that the program was notified once.
     private mutating func countOwn(_ store: HandlerStore) throws {
         let waits = try store.read { snapshot in
             try snapshot.all(
@@ -97,7 +97,7 @@ package struct StormVerdict: Codable {
         ownBehind = Self.value(of: waits.compactMap(\.behind).sorted(), at: 99)
     }
 
-    /// The value below which so many of 100 lie; 0 of none.
+    /// Returns a percentile of sorted values; 0 if there are none.
     private static func value(of sorted: [Int], at percent: Int) -> Int {
         sorted.isEmpty ? 0 : sorted[min(sorted.count - 1, sorted.count * percent / 100)]
     }

@@ -14,12 +14,12 @@ package struct ChildEnding: Hashable, Sendable, CustomStringConvertible {
     package let userTime: Duration
     /// Processor time spent in the kernel for the program.
     package let systemTime: Duration
-    /// The kernel's `ru_maxrss` in bytes: an upper bound only.
+    /// The kernel's `ru_maxrss` in bytes, which is only an upper bound.
     ///
-    /// A spawned child begins with the peak of the process that spawned it, so the figure is never less than
-    /// the parent's own peak. A program that must know its own peak reads `VmHWM` in `/proc/self/status`.
+    /// A spawned child starts with the peak of its parent, so the figure is never less than the parent's peak. A program that must
+    /// know its own peak reads `VmHWM` in `/proc/self/status`.
     package let peakResidentBytesBound: Int
-    /// From before the process was made to the moment it was seen to have ended.
+    /// The time from before the spawn until the end was seen.
     package let elapsed: Duration
 
     /// The exit status; nil when a signal ended it.

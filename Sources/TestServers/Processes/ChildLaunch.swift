@@ -2,8 +2,8 @@ import XMPPTestKit
 import Glibc
 import Synchronization
 
-// Two GNU functions of <spawn.h> that the Glibc module hides because it is imported without _GNU_SOURCE. They
-// take plain pointers and integers, for which Swift's and C's calling conventions are the same on Linux.
+// Two GNU functions of <spawn.h> that the Glibc module hides because it is imported without _GNU_SOURCE. They take plain pointers
+// and integers, for which Swift's and C's calling conventions are the same on Linux.
 @_silgen_name("posix_spawn_file_actions_addclosefrom_np")
 private func addCloseFrom(_ actions: UnsafeMutablePointer<posix_spawn_file_actions_t>, _ first: Int32)
     -> Int32
@@ -22,12 +22,12 @@ struct SpawnRequest: Sendable {
     var streams: [Int32]
 }
 
-/// The state that a child's thread and its owner share; the thread outlives an owner that did not wait.
+/// The state that a child's thread and its owner share. The thread may outlive an owner that did not wait.
 final class SharedChildState: Sendable {
     struct Current: ~Copyable {
         var processID: Int32 = 0
         var ending: ChildEnding?
-        /// Closed when the child has been reaped, so that everybody who polls the other end wakes.
+        /// Closed when the child has been reaped, which wakes every thread that polls the other end.
         var running: FileDescriptor?
     }
 
@@ -36,7 +36,7 @@ final class SharedChildState: Sendable {
     init(running: consuming FileDescriptor) { current = Mutex(Current(running: running)) }
 }
 
-/// The work of one child's thread: spawn, tell, sleep, reap.
+/// The work of one child's thread: spawn the child, report its id, wait for its end, and reap it.
 final class ChildLaunch: Sendable {
     private let request: SpawnRequest
     private let state: SharedChildState
@@ -49,7 +49,7 @@ final class ChildLaunch: Sendable {
     }
 
     func run() {
-        // Signals meant for the program are for its other threads.
+        // The program's other threads handle signals to the program.
         var all = sigset_t()
         sigfillset(&all)
         pthread_sigmask(SIG_SETMASK, &all, nil)
@@ -62,7 +62,7 @@ final class ChildLaunch: Sendable {
     }
 
     private func reap(_ processID: Int32, begin: ContinuousClock.Instant) {
-        // Sleeps until the child has ended but leaves it unreaped: its id still names it and its group.
+        // Waits until the child has ended without reaping it, so that its id still belongs to it and its group.
         var information = siginfo_t()
         while waitid(P_PID, id_t(processID), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
         let elapsed = begin.duration(to: .now)
@@ -76,7 +76,7 @@ final class ChildLaunch: Sendable {
         }
     }
 
-    /// The process id, or minus the error number.
+    /// Returns the process id, or the negated error number.
     private static func spawn(_ request: SpawnRequest) -> Int32 {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)

@@ -2,11 +2,10 @@ import XMPPTestKit
 import Glibc
 import Synchronization
 
-/// One child from spawn to reaping.
+/// One child, from its spawn until it is reaped.
 ///
-/// A thread of its own spawns the child, sleeps until it ends and reaps it. It must be the same thread: the
-/// kernel's parent-death signal is sent when the *thread* that made the child ends, and a pool's thread may
-/// end at any time.
+/// One thread spawns the child, waits for its end and reaps it. It must be the same thread all the time: the kernel sends the
+/// parent-death signal when the *thread* that spawned the child ends, and a thread of a pool may end at any time.
 final class ChildLife: Sendable {
     let processID: Int32
     private let state: SharedChildState
@@ -27,8 +26,7 @@ final class ChildLife: Sendable {
 
     deinit {
         killGroup()
-        // A killed process is gone within microseconds unless a device holds it; nothing could then be done
-        // here.
+        // A killed process ends within microseconds, unless a device blocks it, and then nothing can be done here.
         _ = waitUntilExit(deadline: .now + .seconds(10))
     }
 
@@ -40,7 +38,7 @@ final class ChildLife: Sendable {
     }
 
     func send(_ signal: Int32) -> Bool {
-        // The child is reaped under this lock, so its id cannot belong to anybody else here.
+        // The child is reaped under this lock, so its id cannot belong to another process here.
         state.current.withLock { $0.ending == nil && kill($0.processID, signal) == 0 }
     }
 
@@ -68,7 +66,7 @@ final class ChildLife: Sendable {
         return failure
     }
 
-    /// Reads the process id, or minus the error number, that the thread writes once.
+    /// Reads the process id, or the negated error number, which the thread writes once.
     private static func awaitStart(
         of program: String, _ started: borrowing FileDescriptor
     ) throws(ChildProcessError) -> Int32 {

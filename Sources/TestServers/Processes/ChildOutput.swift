@@ -4,21 +4,20 @@ import Synchronization
 
 /// The reading end of a child's standard output or standard error.
 ///
-/// A child that writes more than a pipe holds (64 KiB) waits until somebody reads; send the output to a file
-/// when nobody will.
+/// A child that has written more than a pipe holds (64 KiB) waits for a reader. If nothing reads the output, send it to a file.
 package final class ChildOutput: Sendable {
     private struct State: ~Copyable {
         let descriptor: FileDescriptor
         var buffer: [UInt8] = []
         /// The index in `buffer` of the first byte that was not returned yet.
         var start = 0
-        /// Bytes before this index hold no line end.
+        /// The bytes before this index contain no line end.
         var searched = 0
         var ended = false
     }
 
     private let state: Mutex<State>
-    /// Keeps the child alive for whoever holds nothing but its output.
+    /// Keeps the child alive for a caller that holds only its output.
     private let life: ChildLife
 
     init?(reading descriptor: consuming FileDescriptor?, of life: ChildLife) {
@@ -30,8 +29,8 @@ package final class ChildOutput: Sendable {
     /// Returns the next line without its line end; nil after the last one.
     ///
     /// Bytes that are not UTF-8 are repaired. A last line without a line end counts as a line.
-    /// - Throws: ``ChildProcessError`` `timedOut` when no whole line came before the deadline (what came of
-    ///   it is kept for the next call), `readFailed` when the system could not read.
+    /// - Throws: ``ChildProcessError`` `timedOut` when no whole line arrived before the deadline, and `readFailed` when the system
+    ///   could not read. After `timedOut`, the partial line is kept for the next call.
     package func readLine(deadline: ContinuousClock.Instant) throws(ChildProcessError) -> String? {
         try state.withLock { state throws(ChildProcessError) in
             while true {
@@ -42,10 +41,10 @@ package final class ChildOutput: Sendable {
         }
     }
 
-    /// Returns the first line that satisfies the condition; lines before it are dropped.
+    /// Returns the first line that satisfies the condition and drops the lines before it.
     ///
-    /// - Throws: ``ChildProcessError`` `timedOut` when none came in time, `streamClosed` when the output
-    ///   ended first.
+    /// - Throws: ``ChildProcessError`` `timedOut` when no such line arrived in time, and `streamClosed` when the output ended
+    ///   first.
     package func readLine(
         deadline: ContinuousClock.Instant, where condition: (String) -> Bool
     ) throws(ChildProcessError) -> String {
@@ -58,8 +57,8 @@ package final class ChildOutput: Sendable {
             .streamClosed, "The child's output ended before the awaited line; its last: \(last).")
     }
 
-    /// Returns everything up to and with the first occurrence of these words, for output without lines.
-    /// - Throws: as ``readLine(deadline:)``, and `streamClosed` when the output ended first.
+    /// Returns the output up to the end of the first occurrence of these words, for output without lines.
+    /// - Throws: As ``readLine(deadline:)``, and `streamClosed` when the output ended first.
     package func readText(until words: String, deadline: ContinuousClock.Instant) throws(ChildProcessError)
         -> String
     {
@@ -78,8 +77,8 @@ package final class ChildOutput: Sendable {
         }
     }
 
-    /// Returns everything up to the end of the output.
-    /// - Throws: as ``readLine(deadline:)``.
+    /// Returns the whole output up to its end.
+    /// - Throws: As ``readLine(deadline:)``.
     package func readToEnd(deadline: ContinuousClock.Instant) throws(ChildProcessError) -> String {
         try state.withLock { state throws(ChildProcessError) in
             while !state.ended { try Self.fill(&state, deadline: deadline) }

@@ -2,7 +2,7 @@ import XMPPTestKit
 import Glibc
 import Synchronization
 
-/// A child process: started, fed, read, signaled, waited for, and always ended.
+/// A child process, from its start until it is reaped.
 ///
 /// ```swift
 /// let child = try ChildProcess("pushwake", ["main", "--database", path], output: .pipe)
@@ -11,13 +11,13 @@ import Synchronization
 /// let ending = try child.waitUntilExit(deadline: .now + .seconds(5))
 /// ```
 ///
-/// The child leads its own process group. When it ends, what it left in that group is killed; when the last
-/// reference to this object and its outputs goes, the whole group is killed and the child is reaped. With
-/// `endsWithParent` the kernel kills the child when this process dies, be it by SIGKILL.
+/// The child leads its own process group. When it ends, all other processes of that group are killed. When the last reference to
+/// this object and its outputs is released, the whole group is killed and the child is reaped. With `endsWithParent` the kernel
+/// kills the child when this process ends, even by SIGKILL.
 package final class ChildProcess: Sendable {
     /// The source of a child's standard input.
     package enum Input: Sendable {
-        /// Always at its end.
+        /// Empty: the child reads the end at once.
         case null
         /// Written through ``ChildProcess/write(_:)``.
         case pipe
@@ -33,7 +33,7 @@ package final class ChildProcess: Sendable {
         case pipe
         /// Appended to the file at this path, which is created with mode 0600 if it is missing.
         case file(String)
-        /// To the same place as this process's own.
+        /// The target of this process's own stream.
         case inherited
     }
 
@@ -47,9 +47,9 @@ package final class ChildProcess: Sendable {
 
     /// The process id, which is also the id of its process group.
     package let processID: Int32
-    /// The child's standard output when it was asked for as a pipe.
+    /// The child's standard output if it is a pipe.
     package let output: ChildOutput?
-    /// The child's standard error when it was asked for as a pipe.
+    /// The child's standard error if it is a pipe.
     package let errors: ChildOutput?
 
     private let input: Mutex<FileDescriptor?>
@@ -61,10 +61,10 @@ package final class ChildProcess: Sendable {
     ///   - program: A path, or a name that is looked up in `PATH`.
     ///   - arguments: The arguments after the program's name.
     ///   - environment: The child's variables.
-    ///   - folder: The child's working folder; nil means this process's own.
-    ///   - endsWithParent: Whether the kernel kills the child when this process dies. It costs one more
-    ///     exec (about 1 ms, by util-linux's `setpriv`), so leave it out where the start is timed. Without
-    ///     `setpriv` on the machine the child starts without this protection.
+    ///   - folder: The child's working folder; nil for this process's own.
+    ///   - endsWithParent: Whether the kernel kills the child when this process ends. It costs one more exec (about 1 ms, by
+    ///     util-linux's `setpriv`), so leave it out where the start is timed. Without `setpriv` on the machine, the child starts
+    ///     without this protection.
     /// - Throws: ``ChildProcessError`` `programNotFound` or `startFailed`.
     package init(
         _ program: String, _ arguments: [String] = [], environment: Environment = .inheriting(),
@@ -91,17 +91,17 @@ package final class ChildProcess: Sendable {
         self.errors = ChildOutput(reading: standardErrors.removeParent(), of: life)
     }
 
-    // MARK: - Feeding
+    // MARK: - Input
 
-    /// Writes to the child's standard input, waiting while the child does not read.
-    /// - Throws: ``ChildProcessError`` `streamClosed` when the input is no pipe, was closed, or is no
-    ///   longer read, or the child has ended.
+    /// Writes to the child's standard input, and waits while the child does not read.
+    /// - Throws: ``ChildProcessError`` `streamClosed` when the input is no pipe, was closed or is no longer read, or when the child
+    ///   has ended.
     package func write(_ text: String) throws(ChildProcessError) {
         try input.withLock { input throws(ChildProcessError) in
             guard let number = input?.number else {
                 throw ChildProcessError(.streamClosed, "The child's standard input is not open.")
             }
-            // Another program that is being started holds a copy of the reading end until its exec.
+            // Another program that starts at this moment has a copy of the reading end until its exec.
             guard isRunning else {
                 throw ChildProcessError(.streamClosed, "The child \(processID) has ended.")
             }
@@ -121,23 +121,23 @@ package final class ChildProcess: Sendable {
         }
     }
 
-    /// Ends the child's standard input.
+    /// Closes the child's standard input.
     package func closeInput() {
         input.withLock { $0 = nil }
     }
 
     // MARK: - Ending
 
-    /// Whether the child has not ended yet.
+    /// Whether the child still runs.
     package var isRunning: Bool { life.ending == nil }
 
-    /// Sends a signal to the child alone.
-    /// - Returns: false when the child has ended; no other process is ever hit.
+    /// Sends a signal to the child only.
+    /// - Returns: False when the child has ended. The signal never reaches another process.
     @discardableResult
     package func signal(_ signal: Int32) -> Bool { life.send(signal) }
 
     /// Waits until the child has ended. Any number of threads may wait.
-    /// - Throws: ``ChildProcessError`` `timedOut` when it still runs at the deadline; it goes on running.
+    /// - Throws: ``ChildProcessError`` `timedOut` when the child still runs at the deadline. The child is left running.
     @discardableResult
     package func waitUntilExit(deadline: ContinuousClock.Instant) throws(ChildProcessError) -> ChildEnding {
         guard let ending = life.waitUntilExit(deadline: deadline) else {
@@ -155,7 +155,7 @@ package final class ChildProcess: Sendable {
         return killAndWait()
     }
 
-    /// Kills the child and everything in its group with SIGKILL and waits until it is reaped.
+    /// Kills the child and its whole group with SIGKILL, and waits until it is reaped.
     @discardableResult
     package func killAndWait() -> ChildEnding? {
         life.killGroup()

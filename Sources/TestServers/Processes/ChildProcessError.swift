@@ -16,11 +16,11 @@ package struct ChildProcessError: CodedError, Hashable {
 }
 
 extension ErrorCode where Failure == ChildProcessError {
-    /// No such program, or it may not be executed.
+    /// The program does not exist or is not executable.
     package static var programNotFound: Self { Self(rawValue: "programNotFound") }
     /// The system refused a pipe, a file, a thread or the process itself.
     package static var startFailed: Self { Self(rawValue: "startFailed") }
-    /// The deadline passed first.
+    /// The deadline passed.
     package static var timedOut: Self { Self(rawValue: "timedOut") }
     /// The stream was not opened as a pipe, or was closed, or the child no longer reads it.
     package static var streamClosed: Self { Self(rawValue: "streamClosed") }

@@ -1,13 +1,12 @@
 import XMPPTestKit
 import Glibc
 
-/// One standard stream while a child is being started: the end that the child gets and the end that stays
-/// here.
+/// One standard stream of a child that is being started: the child's end, and the end that stays in this process.
 struct ChildStream: ~Copyable {
     let child: FileDescriptor
     private var parent: FileDescriptor?
 
-    /// Hands over the end that stays; the child's end is closed.
+    /// Returns the end that stays, and closes the child's end.
     consuming func removeParent() -> FileDescriptor? {
         parent.take()
     }

@@ -2,17 +2,17 @@ import Glibc
 import XMPPTestKit
 
 extension FileDescriptor {
-    /// Both ends of a pipe, neither of which a new program inherits.
+    /// Makes a pipe whose ends a new program does not inherit.
     static func pipe() throws(ChildProcessError) -> DescriptorPair {
         var ends: [Int32] = [-1, -1]
         guard Glibc.pipe(&ends) == 0 else { throw systemRefused("a pipe") }
-        // Between the two calls another thread may start a program; ours are started with all but 0, 1 and 2
-        // closed.
+        // Another thread may start a program between the two calls. Programs started by this package have every descriptor but 0, 1
+        // and 2 closed.
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         return DescriptorPair(reading: FileDescriptor(ends[0]), writing: FileDescriptor(ends[1]))
     }
 
-    /// A connected pair: unlike a pipe, its ends can be written to without SIGPIPE.
+    /// Makes a connected pair of sockets. Unlike a pipe, its ends can be written to without SIGPIPE.
     static func socketPair() throws(ChildProcessError) -> DescriptorPair {
         var ends: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
@@ -44,7 +44,7 @@ struct DescriptorPair: ~Copyable {
 }
 
 extension ContinuousClock.Instant {
-    /// What `poll` wants: whole milliseconds from now, at least 0, rounded up so that no call spins before
+    /// The timeout for `poll`: whole milliseconds from now, at least 0. It is rounded up, so that a loop does not spin just before
     /// the end.
     var pollTimeout: Int32 {
         let left = ContinuousClock.now.duration(to: self)
@@ -55,7 +55,7 @@ extension ContinuousClock.Instant {
     }
 }
 
-/// Waits until the descriptor is readable (or its other end is gone); false when the deadline passes first.
+/// Waits until the descriptor is readable or its other end is closed; false when the deadline passes first.
 func waitReadable(_ number: Int32, deadline: ContinuousClock.Instant) -> Bool {
     var entry = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
     while true {

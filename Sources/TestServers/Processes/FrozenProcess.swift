@@ -1,19 +1,19 @@
 import FoundationEssentials
 import Platform
 
-/// A child that is stopped (SIGSTOP) where it says a word, such as inside a transaction.
+/// A child that is stopped (SIGSTOP) when it writes a certain line, such as inside a transaction.
 package final class FrozenProcess {
     private static let limit = Duration.seconds(60)
 
     private let process: ChildProcess
 
-    /// Starts a child and stops it; returns once the kernel says that it stands still.
+    /// Starts a child and stops it. Returns once the kernel reports it as stopped.
     ///
     /// - Parameters:
     ///   - program: The program's path.
     ///   - arguments: Its arguments.
-    ///   - word: The line that it writes where it is to be stopped. Then it must wait for the end of its standard input.
-    /// - Throws: ``ChildProcessError`` when it cannot be started, does not say the word, or runs on.
+    ///   - word: The line that it writes at the place of the stop. Then it must wait for the end of its standard input.
+    /// - Throws: ``ChildProcessError`` when the child cannot be started, does not write the line, or does not stop.
     package init(_ program: String, _ arguments: [String], saying word: String) throws {
         process = try ChildProcess(program, arguments, input: .pipe, output: .pipe)
         while try nextLine() != word {}
@@ -30,11 +30,11 @@ package final class FrozenProcess {
     /// Whether the kernel reports the process as stopped.
     package var isStopped: Bool {
         let status = try? String(contentsOfFile: "/proc/\(process.processID)/stat", encoding: .utf8)
-        // The state stands behind the name, which is in parentheses.
+        // The state follows the name, which is in parentheses.
         return status?.split(separator: ")").last?.hasPrefix(" T") == true
     }
 
-    /// Lets it go on and ends its standard input.
+    /// Resumes the child and closes its standard input.
     ///
     /// - Returns: The next line that it writes.
     @discardableResult

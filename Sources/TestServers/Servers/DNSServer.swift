@@ -3,7 +3,7 @@ import XMPPTestKit
 import Glibc
 import Synchronization
 
-/// A name server on loopback for tests: a few records, and the ways in which name servers fail.
+/// A name server on loopback for tests, with a few records and the typical failures of name servers.
 ///
 /// ```swift
 /// let names = try DNSServer([
@@ -13,22 +13,22 @@ import Synchronization
 /// configuration.nameServers = [names.address]
 /// ```
 ///
-/// A name that is not there does not exist; one without a record of the type has none.
+/// A name without any record does not exist. A query for a missing type of record gets an empty answer.
 package final class DNSServer: Sendable {
     /// A record of a name.
     package enum Record: Hashable, Sendable {
-        /// SRV; the host "." says that the service is not offered.
+        /// SRV. The host "." means that the service is not offered.
         case service(priority: UInt16, weight: UInt16, port: UInt16, host: String)
         /// A or AAAA, by the form of the address.
         case address(String)
     }
 
-    /// The way in which queries are answered.
+    /// How the server answers queries.
     package enum Mood: Hashable, Sendable {
         case truthful
-        /// With SERVFAIL.
+        /// Answers every query with SERVFAIL.
         case failing
-        /// No answer.
+        /// Answers nothing.
         case silent
     }
 
@@ -44,7 +44,7 @@ package final class DNSServer: Sendable {
     private let state: Mutex<State>
     private let stop: Waker
 
-    /// - Throws: ``TestServerError`` `startFailed` when the system has no socket to give.
+    /// - Throws: ``TestServerError`` `startFailed` when the system provides no socket.
     package init(_ zone: [String: [Record]]) throws(TestServerError) {
         let number = Glibc.socket(AF_INET, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard number >= 0, let port = Self.bindFreePort(number) else {
@@ -76,15 +76,15 @@ package final class DNSServer: Sendable {
 
     deinit { stop.pipe.raise() }
 
-    /// The address and port, in the form that a resolver takes.
+    /// The address and port, in the form for a resolver.
     package var address: String { "127.0.0.1:\(port)" }
-    /// The queries, in order: type and name.
+    /// The received queries in order, each with its type and name.
     package var questions: [String] { state.withLock { $0.questions } }
 
-    /// Changes what is known of a name.
+    /// Replaces the records of a name.
     package func set(_ name: String, _ records: [Record]) { state.withLock { $0.zone[name] = records } }
 
-    /// Changes how questions are answered.
+    /// Changes how queries are answered.
     package func set(_ mood: Mood) { state.withLock { $0.mood = mood } }
 
     // MARK: - Answers (RFC 1035 section 4)
@@ -104,11 +104,11 @@ package final class DNSServer: Sendable {
         if mood == .silent { return nil }
         let data = mood == .failing ? [] : (records ?? []).compactMap { Self.data($0, type: type) }
         let code: UInt8 = mood == .failing ? 2 : records == nil ? 3 : 0
-        // An answer with authority, to a question that wanted recursion.
+        // An authoritative answer, with the flag that the query wanted recursion.
         var reply = Array(request[0..<2]) + [0x85, 0x80 | code, 0, 1, 0, UInt8(data.count), 0, 0, 0, 0]
         reply += request[12..<(end + 4)]
         for bytes in data {
-            // The name is that of the question, by a pointer; class IN; a minute.
+            // A pointer to the name in the query, class IN, and a lifetime of a minute.
             reply +=
                 [0xC0, 12] + Self.bytes(type) + [0, 1, 0, 0, 0, 60] + Self.bytes(UInt16(bytes.count)) + bytes
         }
@@ -143,7 +143,7 @@ package final class DNSServer: Sendable {
 
     private static func bytes(_ number: UInt16) -> [UInt8] { [UInt8(number >> 8), UInt8(number & 0xFF)] }
 
-    /// The thread: it knows the server only while it answers, so that the server can go.
+    /// The thread's loop. It refers to the server only while it answers, so that the server can be released.
     private final class Loop: Sendable {
         private let socket: FileDescriptor
         private let stop: Waker

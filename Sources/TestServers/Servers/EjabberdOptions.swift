@@ -6,23 +6,23 @@ package struct EjabberdOptions: Hashable, Sendable {
     package var passwordHash: ProsodyOptions.PasswordHash = .sha256
     /// Further domains.
     package var addedHosts: [String] = []
-    /// Whether anybody may log in without a password (SASL ANONYMOUS), beside those with an account.
+    /// Whether clients may log in without a password (SASL ANONYMOUS), in addition to accounts.
     package var allowsAnonymous = false
-    /// PEM file with the authority whose client certificates log in (SASL EXTERNAL); nil: none do.
+    /// PEM file with the authority whose client certificates can log in (SASL EXTERNAL); nil for none.
     package var clientAuthorityFile: String?
-    /// Usual modules to be left out.
+    /// The usual modules to leave out.
     package var removedModules: Set<String> = []
-    /// External components (XEP-0114) that may connect: their domain and their secret.
+    /// External components (XEP-0114) that may connect, as secrets by domain.
     package var components: [String: String] = [:]
-    /// The largest file in bytes that the upload service takes (XEP-0363); nil: there is no such service.
+    /// The maximum size of an uploaded file in bytes (XEP-0363); nil for no upload service.
     package var largestUpload: Int?
-    /// YAML text that is added at the end of the top level as it is.
+    /// YAML text that is appended to the top level unchanged.
     package var addedConfiguration = ""
 
     /// Makes the default options.
     package init() {}
 
-    /// Everything that clients of today use, each with its options as YAML.
+    /// The features that current clients use, as modules with their options in YAML.
     private func modules() -> [(name: String, options: String)] {
         [
             ("mod_adhoc", "{}"), ("mod_auth_fast", "{}"), ("mod_blocking", "{}"), ("mod_caps", "{}"),

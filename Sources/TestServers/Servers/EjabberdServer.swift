@@ -3,7 +3,7 @@ import FoundationEssentials
 import Platform
 import Synchronization
 
-/// A real ejabberd as a child process: its own folder, its own loopback ports, no system service.
+/// A real ejabberd as a child process, with its own folder and loopback ports, and without a system service.
 ///
 /// ```swift
 /// let server = try EjabberdServer(
@@ -13,9 +13,9 @@ import Synchronization
 /// defer { server.close() }
 /// ```
 ///
-/// It runs in an Erlang node without a name, so nothing like epmd is started and no cookie is written. A few
-/// lines of Erlang read commands from standard input, which takes the place of `ejabberdctl`; when that input
-/// ends, the node stops. Starting takes about 3 s, so tests share one where they can.
+/// It runs in an Erlang node without a name, so that no epmd is started and no cookie is written. A few lines of Erlang read
+/// commands from standard input, as a replacement for `ejabberdctl`. When the input ends, the node stops. Starting takes about 3 s,
+/// so tests share one server where they can.
 package final class EjabberdServer: TestServer {
     package let domain: String
     package let folder: String
@@ -26,16 +26,16 @@ package final class EjabberdServer: TestServer {
     private let ports:
         (startTLS: LoopbackPort, directTLS: LoopbackPort, component: LoopbackPort, web: LoopbackPort)
     private let process: ServerProcess
-    /// Accounts to be made at the next start.
+    /// Accounts to add at the next start.
     private let accounts = Mutex<[String: String]>([:])
 
-    /// Reserves the ports and lays out the folder; starts nothing.
+    /// Reserves the ports and creates the folder, without starting the server.
     ///
     /// - Parameters:
-    ///   - folder: An empty or missing folder, or that of an earlier server whose data shall be kept.
+    ///   - folder: An empty or missing folder, or the folder of an earlier server whose data is kept.
     ///   - domain: The domain of the accounts.
     ///   - certificateFile: PEM file with the certificate for `domain`, and any intermediate ones.
-    ///   - keyFile: PEM file with its private key.
+    ///   - keyFile: PEM file with the private key.
     /// - Throws: ``TestServerError`` when there is no free port or the folder cannot be written.
     package init(
         folder: String, domain: String, certificateFile: String, keyFile: String,
@@ -59,7 +59,7 @@ package final class EjabberdServer: TestServer {
 
     package var startTLSPort: UInt16 { ports.startTLS.number }
     package var directTLSPort: UInt16 { ports.directTLS.number }
-    /// The port for external components (XEP-0114), of which ``EjabberdOptions/components`` are accepted.
+    /// The port for external components (XEP-0114). It accepts ``EjabberdOptions/components``.
     package var componentPort: UInt16 { ports.component.number }
     package var webPort: UInt16 { ports.web.number }
     package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
@@ -124,7 +124,7 @@ package final class EjabberdServer: TestServer {
         }
     }
 
-    /// One line to the lines of Erlang, one line back.
+    /// Sends one line to the Erlang program, and returns the answer of one line.
     private func ask(_ command: String, _ child: ChildProcess) throws(TestServerError) -> String {
         do throws(ChildProcessError) {
             try child.write(command + "\n")
@@ -137,12 +137,14 @@ package final class EjabberdServer: TestServer {
 
     // MARK: - Streams
 
-    /// Waits until every connection over a line whose client has closed it is closed here, too, and every stream that has
-    /// lost its connection has dealt with all that came over it: its session is over, or waits to be resumed.
+    /// Waits until the server has finished with every connection that the clients of a line have closed.
     ///
-    /// It goes on with what a dead connection brought while the session is resumed over another one: what is then sent
-    /// again, as it must be, comes twice, and what comes may be lost (docs/reference/servers.md).
-    /// - Returns: False when the deadline came first.
+    /// The server must have closed those connections. Every stream without a connection must have processed all its stanzas, so
+    /// that its session has ended or waits for a resumption.
+    ///
+    /// ejabberd still processes stanzas of a dead connection while the session is resumed over another one. The client must resend
+    /// those stanzas, so they arrive twice. Stanzas to the client may be lost (docs/reference/servers.md).
+    /// - Returns: False when the deadline passed first.
     package func waitUntilDepartedAreGone(
         over line: LoopbackProxy, deadline: ContinuousClock.Instant
     ) throws(TestServerError) -> Bool {
@@ -157,10 +159,10 @@ package final class EjabberdServer: TestServer {
 
     // MARK: - Parts
 
-    /// Starts ejabberd, says so, and then answers the lines that it reads until the input ends.
+    /// Starts ejabberd, reports that, and then answers the lines of its input until the input ends.
     ///
-    /// A stream's process that has no connection any more is busy unless it waits for a message in the loop of its
-    /// behavior (p1_server), which keeps a queue of its own beside the mailbox.
+    /// The process of a stream without a connection is busy unless it waits for a message in the loop of its behavior (p1_server).
+    /// That behavior has its own queue in addition to the mailbox.
     private static let program = """
         case application:ensure_all_started(ejabberd) of
           {ok, _} -> io:format("> ready~n");
@@ -206,7 +208,7 @@ package final class EjabberdServer: TestServer {
             throw TestServerError(.notInstalled, "ejabberd is not installed (make setup installs it).")
         }
         return try process.launch { () throws(ChildProcessError) in
-            // Few schedulers that never spin: the machine has others to run too.
+            // Few schedulers that never spin, because other programs also use the machine.
             try ChildProcess(
                 "erl",
                 [
@@ -217,7 +219,7 @@ package final class EjabberdServer: TestServer {
         }
     }
 
-    /// The folder of ejabberd and its libraries in Debian, as its own start script says; empty when there is none.
+    /// The folder of ejabberd and its libraries in Debian, from its start script; empty if it is not installed.
     private static let libraries: String = {
         for path in ["/usr/sbin/ejabberdctl", "/usr/bin/ejabberdctl"] {
             guard let script = try? String(contentsOfFile: path, encoding: .utf8),
@@ -240,7 +242,7 @@ package final class EjabberdServer: TestServer {
         guard answer == "> ready" else {
             throw process.failure("It says \(answer ?? "nothing")", log: log)
         }
-        // It accepts connections some milliseconds after it says that it has started.
+        // ejabberd accepts connections only some milliseconds after it reports its start.
         let awaited = [ports.startTLS, ports.directTLS] + (options.largestUpload == nil ? [] : [ports.web])
         try process.waitUntilListening(awaited, child, deadline: deadline) { log }
     }

@@ -2,34 +2,34 @@ import XMPPTestKit
 import Platform
 import Synchronization
 
-/// Stands between a client and a server on loopback: delays each direction, counts flights, keeps what the
-/// client sent, and cuts.
+/// A proxy between a client and a server on loopback. It delays each direction, counts flights, records the client's bytes, and
+/// breaks connections.
 ///
 /// ```text
 /// client ──▶ proxy.port ──delay──▶ server
 /// client ◀──delay── proxy ◀── server
 /// ```
 ///
-/// A *flight* of the client is everything that it sends without having been sent anything in between: over a
-/// long line each one costs a round trip.
+/// A *flight* of the client is everything that it sends without receiving anything in between. Over a long line each flight costs a
+/// round trip.
 package final class LoopbackProxy: Sendable {
     /// The record of a connection.
     package struct Record: Hashable, Sendable {
-        /// Bytes that passed together.
+        /// Bytes that were passed on together.
         package struct Passage: Hashable, Sendable {
-            /// When they were handed on, in nanoseconds of the monotonic clock.
+            /// The time when they were passed on, in nanoseconds of the monotonic clock.
             package let at: Int64
             /// Whether the client sent them.
             package let isFromClient: Bool
         }
 
-        /// When the client was accepted, in nanoseconds of the monotonic clock.
+        /// The time when the client was accepted, in nanoseconds of the monotonic clock.
         package let openedAt: Int64
         /// The number of flights that the client sent.
         package var flights = 0
         /// The number of bytes sent to the server, and to the client.
         package var sent = 0, received = 0
-        /// The first bytes that the client sent, at most 1 MiB.
+        /// The first bytes from the client, at most 1 MiB.
         package var clientBytes: [UInt8] = []
         /// The first passages, at most 1000.
         package var passages: [Passage] = []
@@ -48,8 +48,8 @@ package final class LoopbackProxy: Sendable {
 
     /// - Parameters:
     ///   - target: The server's port on 127.0.0.1.
-    ///   - delay: How long each direction holds what it carries.
-    /// - Throws: ``TestServerError`` when the system has no port, socket or thread to give.
+    ///   - delay: The delay of each direction.
+    /// - Throws: ``TestServerError`` when the system provides no port, socket or thread.
     package init(to target: UInt16, delay: Duration = .zero) throws(TestServerError) {
         shared = try ProxyState(target: target)
         let loop = ProxyLoop(shared, delay: Int64(delay / .milliseconds(1)))
@@ -62,17 +62,17 @@ package final class LoopbackProxy: Sendable {
 
     /// The port for clients.
     package var port: UInt16 { shared.reservation.number }
-    /// The connections so far, in the order in which they began.
+    /// The connections so far, in the order in which they started.
     package var records: [Record] { shared.state.withLock { $0.records } }
 
-    /// Waits until the server has closed its end of each connection, too, whose client has closed its own.
-    /// - Returns: False when the deadline came first.
+    /// Waits until the server has also closed every connection that its client has closed.
+    /// - Returns: False when the deadline passed first.
     package func waitUntilDepartedAreClosed(deadline: ContinuousClock.Instant) -> Bool {
         let question = shared.state.withLock { state in
             state.departureQuestion += 1
             return state.departureQuestion
         }
-        // The thread answers in a turn that began behind the question and found no such connection.
+        // The thread answers after a turn that started after the question and found no such connection.
         while shared.state.withLock({ $0.departureAnswer < question }) {
             if ContinuousClock.now >= deadline { return false }
             shared.signal.pipe.raise()
@@ -81,47 +81,50 @@ package final class LoopbackProxy: Sendable {
         return true
     }
 
-    /// Breaks all connections as a dead line does: both sides get a reset.
+    /// Breaks all connections as a dead line does: both ends get a reset.
     package func cut() { shared.change { $0.cuts += 1 } }
 
-    /// Breaks the newest connection once the server has been handed exactly so many bytes of the client's, as when the client
-    /// is killed at that place: the server reads all of them, then the end.
+    /// Breaks the newest connection once the server has received an exact number of the client's bytes.
     ///
-    /// - Parameter total: Counted from the connection's beginning, as ``Record/sent`` is; no less than that.
+    /// The server reads all of them and then the end, as when the client is killed at that point.
+    ///
+    /// - Parameter total: The number of bytes since the start of the connection, as in ``Record/sent``; not less than that.
     package func cut(afterSending total: Int) {
         shared.change { $0.cutAfter = (index: $0.records.count - 1, total: total) }
     }
 
-    /// Makes the connections that exist half-open: they stay open and carry nothing any more, as behind a router that
-    /// has forgotten them. New ones work.
+    /// Makes all current connections half-open: they stay open and carry nothing, as after a restart of a router. New connections
+    /// work.
     package func strand() { shared.change { $0.strandings += 1 } }
 
-    /// Loses what the clients of the connections that exist send from now on; what servers send is carried. New ones work.
+    /// Drops everything that clients of the current connections send from now on. Other traffic is carried, and new connections
+    /// work.
     package func deafen() { shared.change { $0.deafUpTo = $0.records.count } }
 
-    /// Stops to carry bytes, although connections stay open and new ones are accepted.
+    /// Stops carrying bytes. Connections stay open, and new ones are accepted.
     package func silence() { shared.change { $0.isSilent = true } }
 
-    /// Leads the connections that come from now on to another port.
+    /// Sends all further connections to another port.
     package func lead(to target: UInt16) { shared.change { $0.target = target } }
 
-    /// Breaks all connections and accepts no more.
+    /// Breaks all connections and accepts no new ones.
     package func close() { shared.change { $0.isClosed = true } }
 }
 
-/// The state that a proxy and its thread share; the thread outlives the proxy by one turn.
+/// The state that a proxy and its thread share. The thread outlives the proxy by one turn.
 final class ProxyState: Sendable {
     struct State {
         var records: [LoopbackProxy.Record] = []
         var isClosed = false
         var cuts = 0
         var strandings = 0
-        /// After how many bytes of its client's which connection breaks.
+        /// The connection to break, and the number of its client's bytes before the break.
         var cutAfter: (index: Int, total: Int)?
         var isSilent = false
-        /// Of how many connections, from the first on, what the client sends is lost.
+        /// The number of connections, from the first, whose client's bytes are dropped.
         var deafUpTo = 0
-        /// The last question whether the server still has to close something, and the last one that was answered with no.
+        /// The number of the last question about connections that the server has not closed, and the number of the last answered
+        /// one.
         var departureQuestion = 0
         var departureAnswer = 0
         var target: UInt16
@@ -144,7 +147,7 @@ final class ProxyState: Sendable {
         signal.pipe.raise()
     }
 
-    /// A connection begins; its number, and where it leads.
+    /// Records a new connection, and returns its number and its target.
     func start() -> (index: Int, target: UInt16) {
         state.withLock { state in
             state.records.append(.init(openedAt: ServerTime.monotonicNanoseconds))

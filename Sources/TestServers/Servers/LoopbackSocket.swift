@@ -12,28 +12,28 @@ enum LoopbackSocket {
         }
     }
 
-    /// Starts to connect; nil when the system refuses at once.
+    /// Starts to connect; nil when the system refuses immediately.
     static func connect(to port: UInt16) -> StreamSocket? {
         let socket = try? StreamSocket.connecting(toLoopback: port)
-        // A delay that the proxy did not ask for must not come from the kernel.
+        // The kernel must not add a delay to that of the proxy.
         socket?.sendAtOnce()
         return socket
     }
 
-    /// Makes what wakes a server's thread.
+    /// Makes an object that wakes a server's thread.
     static func makeWakePipe() throws(TestServerError) -> Waker {
         do throws(Errno) { return try Waker() } catch {
             throw TestServerError(.startFailed, "The system gave no pipe: \(error).")
         }
     }
 
-    /// Runs something on a thread of its own.
+    /// Runs a closure on a new thread.
     static func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) -> Bool {
         (try? SystemThread(name, body)) != nil
     }
 }
 
-/// Wakes a server's thread out of poll(2).
+/// Wakes a server's thread from poll(2).
 final class Waker: Sendable {
     let pipe: WakePipe
 

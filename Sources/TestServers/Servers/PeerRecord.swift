@@ -1,6 +1,6 @@
 /// A line of a ``SlixmppPeer``'s log.
 package struct PeerRecord: Hashable, Sendable, Codable {
-    /// The kind of a record; the script may add more.
+    /// The kind of a record. Scripts may define more kinds.
     package struct Kind: Hashable, Sendable, Codable, ExpressibleByStringLiteral {
         package let name: String
 
@@ -15,21 +15,21 @@ package struct PeerRecord: Hashable, Sendable, Codable {
             try container.encode(name)
         }
 
-        /// It is logged in: `jid`.
+        /// The peer has logged in: `jid`.
         package static let ready = Kind("ready")
-        /// It sent a message: `id`, `to`, `body`.
+        /// The peer has sent a message: `id`, `to`, `body`.
         package static let sent = Kind("sent")
-        /// A message came: `id`, `from`, `to`, `type`, `body`, `delayed`.
+        /// The peer has received a message: `id`, `from`, `to`, `type`, `body`, `delayed`.
         package static let received = Kind("received")
-        /// A message of its own came back as an error: `id`, `from`, `condition`.
+        /// A message of the peer came back as an error: `id`, `from`, `condition`.
         package static let bounced = Kind("bounced")
-        /// A request came: `id`, `from`, `to`, `n`, `want`.
+        /// The peer has received a request: `id`, `from`, `to`, `n`, `want`.
         package static let request = Kind("request")
-        /// It answered a request: `id`, `to`, `n`, `want`.
+        /// The peer has answered a request: `id`, `to`, `n`, `want`.
         package static let answer = Kind("answer")
-        /// It published an item on a node of its own, and the server has it: `n`.
+        /// The peer has published an item on its node, and the server has stored it: `n`.
         package static let published = Kind("published")
-        /// It could not log in, or its link died: `reason`.
+        /// The peer could not log in, or its connection was lost: `reason`.
         package static let failed = Kind("failed")
         /// The peer quit on request.
         package static let quit = Kind("quit")
@@ -39,11 +39,11 @@ package struct PeerRecord: Hashable, Sendable, Codable {
     package var kind: Kind
     /// Seconds since 1970.
     package var time: Double
-    /// Its own full JID.
+    /// The peer's full JID.
     package var jid: String?
     /// The stanza's id.
     package var id: String?
-    /// The stanza's sender, as the server stamped it.
+    /// The stanza's sender, as the server set it.
     package var from: String?
     /// The stanza's addressee.
     package var to: String?
@@ -57,7 +57,7 @@ package struct PeerRecord: Hashable, Sendable, Codable {
     package var want: String?
     /// The condition with which a message bounced.
     package var condition: String?
-    /// Whether the message carries a delay (XEP-0203): it was stored on its way.
+    /// Whether the message has a delay (XEP-0203), because a server stored it on the way.
     package var delayed: Bool?
     /// The reason of the failure.
     package var reason: String?

@@ -16,19 +16,19 @@ package struct ProsodyOptions: Hashable, Sendable {
     package var queueSize = 100_000
     /// Modules beyond the usual ones.
     package var addedModules: [String] = []
-    /// Usual modules to be left out.
+    /// The usual modules to leave out.
     package var removedModules: Set<String> = []
-    /// External components (XEP-0114) that may connect: their domain and their secret.
+    /// External components (XEP-0114) that may connect, as secrets by domain.
     package var components: [String: String] = [:]
-    /// The largest file in bytes that the upload service takes (XEP-0363); nil: there is no such service.
+    /// The maximum size of an uploaded file in bytes (XEP-0363); nil for no upload service.
     package var largestUpload: Int?
-    /// Lua text that is added to the global section as it is.
+    /// Lua text that is added to the global section unchanged.
     package var addedConfiguration = ""
 
     /// Makes the default options.
     package init() {}
 
-    /// Everything that clients of today use. `limits` is left out: it would throttle each client to 10 kB/s.
+    /// The features that current clients use. `limits` is left out: it would throttle each client to 10 kB/s.
     package static let usualModules = [
         "admin_shell", "blocklist", "bookmarks", "carbons", "cloud_notify", "csi_simple", "disco", "mam",
         "offline", "pep",

@@ -2,7 +2,7 @@ import XMPPTestKit
 import FoundationEssentials
 import Platform
 
-/// A real Prosody as a child process: its own folder, its own loopback ports, no system service.
+/// A real Prosody as a child process, with its own folder and loopback ports, and without a system service.
 ///
 /// ```swift
 /// let server = try ProsodyServer(
@@ -12,8 +12,8 @@ import Platform
 /// defer { server.close() }
 /// ```
 ///
-/// Data and ports stay the same over ``close()``, ``kill()`` and the next ``start(deadline:)``. Prosody dies
-/// with this process, and with the last reference to this object.
+/// Data and ports stay the same across ``close()``, ``kill()`` and the next ``start(deadline:)``. Prosody ends with this process,
+/// and with the last reference to this object.
 package final class ProsodyServer: TestServer {
     package let domain: String
     package let folder: String
@@ -26,13 +26,13 @@ package final class ProsodyServer: TestServer {
     private let webPortReservation: LoopbackPort
     private let process: ServerProcess
 
-    /// Reserves the ports and lays out the folder; starts nothing.
+    /// Reserves the ports and creates the folder, without starting the server.
     ///
     /// - Parameters:
-    ///   - folder: An empty or missing folder, or that of an earlier server whose data shall be kept.
+    ///   - folder: An empty or missing folder, or the folder of an earlier server whose data is kept.
     ///   - domain: The domain of the accounts.
     ///   - certificateFile: PEM file with the certificate for `domain`, and any intermediate ones.
-    ///   - keyFile: PEM file with its private key.
+    ///   - keyFile: PEM file with the private key.
     /// - Throws: ``TestServerError`` when there is no free port or the folder cannot be written.
     package init(
         folder: String, domain: String, certificateFile: String, keyFile: String,
@@ -58,7 +58,7 @@ package final class ProsodyServer: TestServer {
 
     package var startTLSPort: UInt16 { ports.startTLS.number }
     package var directTLSPort: UInt16 { ports.directTLS.number }
-    /// The port for external components (XEP-0114), of which ``ProsodyOptions/components`` are accepted.
+    /// The port for external components (XEP-0114). It accepts ``ProsodyOptions/components``.
     package var componentPort: UInt16 { componentPortReservation.number }
     package var webPort: UInt16 { webPortReservation.number }
     /// The configuration file, for `prosodyctl --config`.
@@ -75,7 +75,7 @@ package final class ProsodyServer: TestServer {
             try writeConfiguration()
             return try launch()
         } wait: { child throws(TestServerError) in
-            // Prosody has no signal for "ready".
+            // Prosody does not report that it is ready.
             try self.process.waitUntilListening(self.awaitedPorts, child, deadline: deadline) { self.log }
         }
     }
@@ -87,7 +87,7 @@ package final class ProsodyServer: TestServer {
 
     // MARK: - Accounts and version
 
-    /// Adds an account. The password is stored as it is; Prosody replaces it with salted hashes at the first login.
+    /// Adds an account with a plain password. Prosody replaces it with salted hashes at the first login.
     package func addAccount(_ user: String, password: String) throws(TestServerError) {
         try store("[\"password\"] = \(ProsodyOptions.quoted(password));", in: "accounts", of: user)
     }
@@ -101,7 +101,7 @@ package final class ProsodyServer: TestServer {
         }
     }
 
-    /// Writes what Prosody keeps of a user, as its internal storage does.
+    /// Writes a file of a user in the format of Prosody's internal storage.
     private func store(_ text: String, in kind: String, of user: String) throws(TestServerError) {
         let folder = "\(folder)/data/\(Self.fileName(domain))/\(kind)"
         try ServerProcess.writing {
@@ -140,7 +140,7 @@ package final class ProsodyServer: TestServer {
         try ServerProcess.write(text, to: configurationFile)
     }
 
-    /// How Prosody's internal storage names a file: all but ASCII letters and digits as %xx.
+    /// Returns the name that Prosody's internal storage gives a file: all bytes but ASCII letters and digits as %xx.
     private static func fileName(_ text: String) -> String {
         text.utf8.map { byte in
             let character = Character(UnicodeScalar(byte))

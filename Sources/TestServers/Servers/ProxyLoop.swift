@@ -3,15 +3,15 @@ import XMPPTestKit
 
 /// The thread of a ``LoopbackProxy``.
 final class ProxyLoop: @unchecked Sendable {
-    // Unchecked: made on one thread, then used by its own thread alone.
+    // Unchecked: one thread makes it, and then only its own thread uses it.
 
     /// One direction of a connection.
     private struct Lane {
         let from: StreamSocket
         let to: StreamSocket
-        /// Bytes with the time at which they are passed on.
+        /// Bytes with the time when they are due.
         var held: [(due: Int64, bytes: [UInt8])] = []
-        /// The due bytes that were not passed on yet.
+        /// Due bytes that were not sent yet.
         var output: ArraySlice<UInt8> = []
         var isAtEnd = false
         var isShut = false
@@ -25,14 +25,14 @@ final class ProxyLoop: @unchecked Sendable {
         let server: StreamSocket
         var up: Lane
         var down: Lane
-        /// Whether the client has sent something since it was last sent something.
+        /// Whether the client has sent something since it last received something.
         var isInFlight = false
     }
 
     private let shared: ProxyState
     private let delay: Int64
     private var links: [Link] = []
-    /// Those that are open and carry nothing.
+    /// Links that are open and carry nothing.
     private var stranded: [Link] = []
     private var cuts = 0
     private var strandings = 0
@@ -47,7 +47,7 @@ final class ProxyLoop: @unchecked Sendable {
         for link in links + stranded { reset(link) }
     }
 
-    /// One turn; false when the proxy is closed.
+    /// Runs one turn; false when the proxy is closed.
     private func turn() -> Bool {
         let question = shared.state.withLock { $0.departureQuestion }
         let isCalled = wait()
@@ -62,7 +62,7 @@ final class ProxyLoop: @unchecked Sendable {
             shared.state.withLock { $0.departureAnswer = question }
         }
         guard !orders.isSilent else {
-            // What has arrived stays where it is; without a pause this would spin.
+            // Arrived bytes are left unread. Without a pause the loop would spin.
             SystemThread.sleep(microseconds: 5000)
             return true
         }
@@ -71,13 +71,13 @@ final class ProxyLoop: @unchecked Sendable {
         return true
     }
 
-    /// Waits until something can be carried or is due; whether somebody connects.
+    /// Waits until bytes can be carried or are due. Returns whether a client connects.
     private func wait() -> Bool {
         var entries = [
             PollEntry(shared.signal.pipe.readEnd), PollEntry(shared.listener.descriptor),
         ]
         for link in links {
-            // A server with Nagle's algorithm would keep the rest of its answer back until then, up to 40 ms.
+            // Otherwise a server with Nagle's algorithm would hold back the rest of its answer, for up to 40 ms.
             link.client.acknowledgeAtOnce()
             link.server.acknowledgeAtOnce()
             entries.append(Self.entry(link.up.from, reads: link.up, writes: link.down))
@@ -90,7 +90,7 @@ final class ProxyLoop: @unchecked Sendable {
         return entries[1].isReady
     }
 
-    /// Cuts or strands every connection when that was ordered; whether it was.
+    /// Cuts or strands every connection if that was requested. Returns whether it was.
     private func obey(cuts: Int, strandings: Int) -> Bool {
         if cuts != self.cuts {
             self.cuts = cuts
@@ -105,14 +105,14 @@ final class ProxyLoop: @unchecked Sendable {
         return true
     }
 
-    /// Returns whether the client has closed its end, also when not all that it sent before was carried on.
+    /// Returns whether the client has closed its end, even if not all its bytes were carried yet.
     private static func hasDeparted(_ link: Link) -> Bool {
         if link.up.isAtEnd { return true }
         var entries = [PollEntry(link.client.descriptor, for: hasEnded)]
         return (try? PollEntry.wait(&entries, milliseconds: 0)) ?? 0 > 0
     }
 
-    /// POLLRDHUP of poll(2), which Swift's module of the C library leaves out.
+    /// POLLRDHUP of poll(2), which Swift's module of the C library lacks.
     private static let hasEnded = PollEvents(rawValue: 0x2000)
 
     private static func entry(_ socket: StreamSocket, reads: Lane, writes: Lane) -> PollEntry {
@@ -168,7 +168,7 @@ final class ProxyLoop: @unchecked Sendable {
         }
     }
 
-    /// The client's end breaks; the server's end closes after what was carried.
+    /// Breaks the client's end. The server's end closes after all earlier bytes.
     private func leave(_ link: inout Link) {
         link.up.isAtEnd = true
         link.client.shutdownBoth()
@@ -193,7 +193,7 @@ final class ProxyLoop: @unchecked Sendable {
         }
     }
 
-    /// Sends what is due; how many bytes went.
+    /// Sends the due bytes, and returns their number.
     private func write(_ lane: inout Lane) -> Int {
         while let first = lane.held.first, first.due <= Self.now {
             lane.output += first.bytes

@@ -7,12 +7,12 @@ package enum ServerKind: String, CaseIterable, Sendable, CustomStringConvertible
 
     package var description: String { rawValue }
 
-    /// Returns a server of this kind; starts nothing.
+    /// Returns a server of this kind without starting it.
     ///
     /// - Parameters:
-    ///   - folder: An empty or missing folder, or that of an earlier server whose data shall be kept.
+    ///   - folder: An empty or missing folder, or the folder of an earlier server whose data is kept.
     ///   - domain: The domain of the accounts.
-    ///   - certificate: For that domain.
+    ///   - certificate: The certificate for that domain.
     ///   - prosody: Changes Prosody's options.
     ///   - ejabberd: Changes ejabberd's options.
     /// - Throws: ``TestServerError`` when there is no free port or the folder cannot be written.

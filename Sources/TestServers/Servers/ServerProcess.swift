@@ -3,15 +3,15 @@ import XMPPTestKit
 import FoundationEssentials
 import Synchronization
 
-/// The child process of a ``TestServer``, while there is one.
+/// The child process of a ``TestServer`` while it runs.
 final class ServerProcess: Sendable {
     private let name: String
     private let folder: String
     private let process = Mutex<ChildProcess?>(nil)
 
     /// - Parameters:
-    ///   - name: The server's name, for sentences.
-    ///   - folder: The server's; what the child writes without having been asked is in the file ``console`` there.
+    ///   - name: The server's name, for messages.
+    ///   - folder: The server's folder. The child's standard error goes to the file ``console`` there.
     init(_ name: String, folder: String) {
         self.name = name
         self.folder = folder
@@ -20,15 +20,15 @@ final class ServerProcess: Sendable {
     /// The file of the child's standard error.
     var console: String { "\(folder)/console" }
 
-    /// The process id while it runs.
+    /// The process id while the child runs.
     var processID: Int32? { process.withLock { $0?.isRunning == true ? $0?.processID : nil } }
 
-    /// Starts it, and returns once it is ready.
+    /// Starts the child, and returns once it is ready.
     ///
     /// - Parameters:
     ///   - launch: Starts the child.
-    ///   - wait: Waits until the child is ready, or says why it is not.
-    /// - Throws: ``TestServerError`` `wrongState` when it runs, or what the two throw; the child is then gone.
+    ///   - wait: Waits until the child is ready, or throws the reason why it is not.
+    /// - Throws: ``TestServerError`` `wrongState` when the child runs, or the errors of the two closures. Then no child is left.
     func start(
         launch: () throws(TestServerError) -> ChildProcess,
         wait: (ChildProcess) throws(TestServerError) -> Void
@@ -47,7 +47,7 @@ final class ServerProcess: Sendable {
         }
     }
 
-    /// Lends the child while it runs.
+    /// Lends the child to a closure while the child runs.
     func withChild<Result>(
         _ body: (ChildProcess) throws(TestServerError) -> Result
     ) throws(TestServerError) -> Result? {
@@ -74,7 +74,7 @@ final class ServerProcess: Sendable {
         }
     }
 
-    // MARK: What servers have in common
+    // MARK: Common parts of servers
 
     /// Starts the child.
     func launch(_ body: () throws(ChildProcessError) -> ChildProcess) throws(TestServerError) -> ChildProcess
@@ -89,13 +89,13 @@ final class ServerProcess: Sendable {
 
     /// Waits until the child accepts connections.
     ///
-    /// - Parameter log: What the server has logged so far.
+    /// - Parameter log: Returns the server's log so far.
     func waitUntilListening(
         _ ports: [LoopbackPort], _ child: ChildProcess, deadline: ContinuousClock.Instant,
         log: () -> String
     ) throws(TestServerError) {
         while !ports.allSatisfy(\.isListening) {
-            // There is no event for it; the wait for the child's end is the pause between two looks.
+            // No event reports it. The wait for the child's end is also the pause between two checks.
             let ending = try? child.waitUntilExit(deadline: min(deadline, .now + .milliseconds(10)))
             if let ending { throw failure("It \(ending)", log: log()) }
             if ContinuousClock.now >= deadline {

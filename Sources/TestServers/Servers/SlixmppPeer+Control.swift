@@ -3,21 +3,21 @@ import Synchronization
 
 /// Commands to a peer, and its answers (see `peer.py`).
 extension SlixmppPeer {
-    /// The arguments of a command; each value as JSON.
+    /// The arguments of a command, with each value as JSON.
     package typealias Arguments = [String: any Encodable & Sendable]
 
-    /// Has it do something and waits for what that brought.
+    /// Runs a command of the peer and waits for its result.
     ///
     /// ```swift
     /// let items = try peer.ask("items", ["service": "pubsub.localhost", "node": "news"], as: [String].self)
     /// ```
     ///
     /// - Parameters:
-    ///   - name: What: the script's `do_NAME`.
-    ///   - arguments: What that method takes.
-    ///   - type: What it returns.
-    /// - Throws: ``TestServerError`` `refused` with the reason when it could not, `wrongState` when the deadline passes,
-    ///   the peer has ended or it answers something else.
+    ///   - name: The name of the command: `NAME` in the script's `do_NAME`.
+    ///   - arguments: The arguments of that method.
+    ///   - type: The type of the result.
+    /// - Throws: ``TestServerError`` `refused` with the reason when the command fails, `wrongState` when the deadline passes, the
+    ///   peer has ended or its answer has another type.
     package func ask<Result: Decodable>(
         _ name: String, _ arguments: Arguments = [:], as type: Result.Type = Result.self,
         deadline: ContinuousClock.Instant = .now + .seconds(60)
@@ -43,40 +43,40 @@ extension SlixmppPeer {
         }
     }
 
-    /// Has it do something and waits until it is done.
-    /// - Throws: as ``ask(_:_:as:deadline:)``.
+    /// Runs a command of the peer and waits until it is done.
+    /// - Throws: As ``ask(_:_:as:deadline:)``.
     package func tell(_ name: String, _ arguments: Arguments = [:]) throws(TestServerError) {
         _ = try ask(name, arguments, as: Anything.self)
     }
 
-    /// Tells it to do something, without waiting.
-    /// - Throws: ``TestServerError`` `wrongState` when it does not run.
+    /// Sends a command to the peer without waiting.
+    /// - Throws: ``TestServerError`` `wrongState` when the peer does not run.
     package func command(_ name: String, _ arguments: Arguments = [:]) throws(TestServerError) {
         try write(name, arguments, nil)
     }
 
     // MARK: - Numbered messages
 
-    /// Tells it to send numbered chat messages with the ids `prefix-1`, `prefix-2`, … and the bodies 1, 2, ….
+    /// Makes the peer send numbered chat messages with the ids `prefix-1`, `prefix-2`, … and the bodies 1, 2, ….
     ///
     /// - Parameters:
     ///   - to: A bare or full JID.
-    ///   - count: How many, at least 0.
-    ///   - rate: Messages a second; 0 means as fast as its link takes them.
-    ///   - prefix: Without white space, and used once.
-    /// - Throws: ``TestServerError`` `wrongState` when it does not run.
+    ///   - count: The number of messages, at least 0.
+    ///   - rate: Messages a second; 0 for as fast as possible.
+    ///   - prefix: A prefix without white space, which is used only once.
+    /// - Throws: ``TestServerError`` `wrongState` when the peer does not run.
     package func sendMessages(to: String, count: Int, rate: Double = 0, prefix: String)
         throws(TestServerError)
     {
         try command("send", ["to": to, "count": count, "rate": rate, "prefix": prefix])
     }
 
-    /// Tells it to end all sending.
-    /// - Throws: ``TestServerError`` `wrongState` when it does not run.
+    /// Makes the peer stop all sending.
+    /// - Throws: ``TestServerError`` `wrongState` when the peer does not run.
     package func stopSending() throws(TestServerError) { try command("stop") }
 
     /// Waits until the sender with this prefix has sent everything or was stopped.
-    /// - Returns: how many messages it has sent.
+    /// - Returns: The number of messages that it has sent.
     /// - Throws: ``TestServerError`` `wrongState` when the deadline passes or the peer has ended.
     package func waitUntilSent(
         prefix: String, deadline: ContinuousClock.Instant
@@ -104,7 +104,7 @@ extension SlixmppPeer {
         }
     }
 
-    /// The first line that is wanted; senders that have ended before are kept in mind.
+    /// Returns the first wanted line. Senders that end before it are recorded.
     private func readLine(
         _ what: String, deadline: ContinuousClock.Instant, where isWanted: (String) -> Bool
     ) throws(TestServerError) -> String {

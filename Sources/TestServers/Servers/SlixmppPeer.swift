@@ -3,7 +3,7 @@ import Platform
 import Synchronization
 package import XMPPCore
 
-/// An independent XMPP client (slixmpp, in Python) as a child process, with a log of its own.
+/// An independent XMPP client (slixmpp, in Python) as a child process, with its own log.
 ///
 /// ```swift
 /// let peer = try SlixmppPeer(
@@ -16,15 +16,15 @@ package import XMPPCore
 /// let records = try peer.log()
 /// ```
 ///
-/// It answers requests of the namespace `urn:durable-handlers:sim:0` and writes down everything that it sends and
-/// receives, so that what we did can be compared with what it saw (see `slixmpp_peer.py`). Other scripts on the same
-/// `peer.py` can be told other things.
+/// It answers requests of the namespace `urn:durable-handlers:sim:0` and logs everything that it sends and receives. So the work of
+/// the tested client can be compared with the peer's view (see `slixmpp_peer.py`). Other scripts on the same `peer.py` have other
+/// commands.
 ///
-/// What awaits something that it prints must be done by one thread at a time.
+/// Only one thread at a time may wait for a line of the peer's output.
 package final class SlixmppPeer: Sendable {
-    /// Everything of this peer: script, log, standard error.
+    /// The folder of this peer: script, log, standard error.
     package let folder: String
-    /// The bare address of its account.
+    /// The peer's bare address.
     package let account: JID
     private let command: (python: String, arguments: [String])
     private let environment: [String: String]
@@ -35,21 +35,21 @@ package final class SlixmppPeer: Sendable {
         var fullJID: String?
         /// The number of messages that each finished sender has sent, by prefix.
         var sent: [String: Int] = [:]
-        /// The number of the last question.
+        /// The number of the last command with an answer.
         var asked = 0
     }
 
-    /// Lays out the folder; starts nothing.
+    /// Creates the folder without starting the peer.
     ///
     /// - Parameters:
-    ///   - script: The bytes of a script on `peer.py`; nil takes `slixmpp_peer.py`.
-    ///   - folder: A folder for this peer alone; made if it is missing. A log that it holds is continued.
-    ///   - jid: Its account, with a resource if it shall be a certain one.
-    ///   - host: The address to connect to; the certificate is verified against the JID's domain.
+    ///   - script: The bytes of a script that uses `peer.py`; nil for `slixmpp_peer.py`.
+    ///   - folder: A folder for this peer only, which is created if it is missing. An existing log is continued.
+    ///   - jid: The peer's address, with a resource if a certain one is wanted.
+    ///   - host: The address to connect to. The certificate is verified against the JID's domain.
     ///   - port: The server's STARTTLS port.
     ///   - trustFile: PEM file with the certificate authority to trust.
-    ///   - environment: What the script finds in its environment beside what this process has.
-    ///   - python: The interpreter; nil looks for it as ``locatePython()`` does.
+    ///   - environment: Variables of the script in addition to those of this process.
+    ///   - python: The interpreter; nil for the result of ``locatePython()``.
     /// - Throws: ``TestServerError`` when the folder cannot be written.
     package init(
         script: [UInt8]? = nil, folder: String, jid: JID, password: String, host: String = "127.0.0.1",
@@ -78,8 +78,8 @@ package final class SlixmppPeer: Sendable {
         }
     }
 
-    /// The full address that the server gave it.
-    /// - Throws: ``TestServerError`` `wrongState` before it is ready.
+    /// The full address that the server gave the peer.
+    /// - Throws: ``TestServerError`` `wrongState` before the peer is ready.
     package var jid: JID {
         get throws(TestServerError) {
             guard let text = state.withLock({ $0.fullJID }), let jid = try? JID(text) else {
@@ -88,16 +88,16 @@ package final class SlixmppPeer: Sendable {
             return jid
         }
     }
-    /// Its process id while it runs.
+    /// The process id while the peer runs.
     package var processID: Int32? {
         state.withLock { $0.process?.isRunning == true ? $0.process?.processID : nil }
     }
 
     // MARK: - Life
 
-    /// Starts it and waits until it is logged in and has sent its presence.
-    /// - Throws: ``TestServerError`` `notInstalled` without Python or slixmpp, `startFailed` with what it
-    ///   said, `wrongState` when it runs.
+    /// Starts the peer and waits until it has logged in and has sent its presence.
+    /// - Throws: ``TestServerError`` `notInstalled` without Python or slixmpp, `startFailed` with the peer's output, `wrongState`
+    ///   when the peer already runs.
     package func start(deadline: ContinuousClock.Instant = .now + .seconds(30)) throws(TestServerError) {
         try state.withLock { state throws(TestServerError) in
             if state.process?.isRunning == true {
@@ -119,8 +119,8 @@ package final class SlixmppPeer: Sendable {
         }
     }
 
-    /// Ends it in good order: everything sent has left, the stream is closed.
-    /// - Returns: how it ended; nil when it did not run.
+    /// Stops the peer normally: everything is sent, and the stream is closed.
+    /// - Returns: The ending; nil when the peer did not run.
     @discardableResult
     package func close(grace: Duration = .seconds(15)) -> ChildEnding? {
         state.withLock { state in
@@ -131,19 +131,19 @@ package final class SlixmppPeer: Sendable {
         }
     }
 
-    /// Ends it by SIGKILL. Its log holds all that it had seen.
+    /// Stops the peer with SIGKILL. Its log contains everything that it had seen.
     package func kill() {
         state.withLock { state in
             _ = state.process.take()?.killAndWait()
         }
     }
 
-    // MARK: - What it saw
+    // MARK: - The log
 
-    /// Returns the whole log, oldest first; also while the peer runs and after it was killed.
+    /// Returns the whole log, oldest first, even while the peer runs and after it was killed.
     ///
-    /// A line without its end is not read yet: the kernel may show half of a write that crosses two pages of a file.
-    /// - Throws: `CocoaError` or `DecodingError` when the file is missing or no log of this peer.
+    /// A line without its end is skipped: the kernel may show half of a write that crosses two pages of a file.
+    /// - Throws: `CocoaError` or `DecodingError` when the file is missing or is not a log of this peer.
     package func log() throws -> [PeerRecord] {
         let decoder = JSONDecoder()
         let data = try Data(contentsOf: URL(filePath: "\(folder)/peer.log"))
@@ -154,7 +154,7 @@ package final class SlixmppPeer: Sendable {
     }
 
     /// Returns the peer's records of one kind, oldest first.
-    /// - Throws: as ``log()``.
+    /// - Throws: As ``log()``.
     package func records(_ kind: PeerRecord.Kind) throws -> [PeerRecord] {
         try log().filter { $0.kind == kind }
     }
@@ -168,8 +168,10 @@ package final class SlixmppPeer: Sendable {
 
     // MARK: - Python
 
-    /// Returns the Python that has slixmpp: `PUSHWAKE_PYTHON`, or `peers/bin/python` in the `.build` above the running program
-    /// (where `make setup` puts it) or in that of the current folder, or `python3` on `PATH`.
+    /// Returns the path of a Python with slixmpp.
+    ///
+    /// It is `PUSHWAKE_PYTHON` if set. Otherwise it is `peers/bin/python` (from `make setup`) in the `.build` folder above the
+    /// running program or in the current folder's, or `python3` on `PATH`.
     package static func locatePython() -> String {
         if let named = ThisProcess.environment("PUSHWAKE_PYTHON") { return named }
         let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""

@@ -8,7 +8,7 @@ package struct TestServerError: CodedError, Hashable {
     /// A sentence that says what to do, followed by the last output of the program.
     package let message: String
 
-    /// The message as it is: the output of a program has several lines.
+    /// The message itself, without the code: a program's output has several lines.
     package var description: String { message }
 
     init(_ code: ErrorCode<TestServerError>, _ message: String) {
@@ -18,20 +18,20 @@ package struct TestServerError: CodedError, Hashable {
 }
 
 extension ErrorCode where Failure == TestServerError {
-    /// Its program is missing.
+    /// The program is not installed.
     package static var notInstalled: Self { Self(rawValue: "notInstalled") }
-    /// It ended, or could not be made ready, before the deadline.
+    /// The program ended, or was not ready before the deadline.
     package static var startFailed: Self { Self(rawValue: "startFailed") }
-    /// The command needs it to run, or not to run, and it is the other way round.
+    /// The program runs although it must not, or does not run although it must.
     package static var wrongState: Self { Self(rawValue: "wrongState") }
-    /// A peer could not run a command; the message is the condition of the refusal.
+    /// A peer could not run a command. The message is the condition of the refusal.
     package static var refused: Self { Self(rawValue: "refused") }
 }
 
 extension LoopbackPort {
     /// Reserves a port for a server.
     ///
-    /// - Throws: ``TestServerError`` `startFailed` when the system has none to give.
+    /// - Throws: ``TestServerError`` `startFailed` when the system provides none.
     static func reserved() throws(TestServerError) -> LoopbackPort {
         do throws(ScriptedServerError) {
             return try LoopbackPort()

@@ -1,17 +1,18 @@
-/// A file on a simulated disk: its content, and what of it a loss of power leaves.
+/// A file on a simulated disk: its content, and the part of it that survives a power loss.
 struct DiskFile {
-    /// The unit in which the system keeps a file in memory: written whole, and given up whole after a failed sync.
+    /// The size of a page of the system's file cache, in bytes. A page is written whole; after a failed sync the whole page is
+    /// lost.
     static let page = 4096
 
-    /// What processes read.
+    /// The content that processes read.
     private(set) var content: [UInt8] = []
-    /// What the medium holds for certain.
+    /// The content that is certainly on the medium.
     private var durable: [UInt8] = []
-    /// What was changed since the last sync, oldest first.
+    /// The changes since the last sync, oldest first.
     private var changes: [Change] = []
-    /// Pages whose sync failed. The system takes them for written, and no later sync writes them.
+    /// Pages whose sync failed. The system considers them written: a later sync writes one only after another change of it.
     private var lost: Set<Int> = []
-    /// Whether a loss of power leaves the file's name.
+    /// Whether the file's name survives a power loss.
     private(set) var isNameDurable = false
 
     private enum Change {
@@ -19,7 +20,7 @@ struct DiskFile {
         case resize(Int)
     }
 
-    /// Whether a loss of power can change anything.
+    /// Whether the whole content and the name survive a power loss.
     var isDurable: Bool { changes.isEmpty && lost.isEmpty && isNameDurable }
 
     mutating func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
@@ -34,9 +35,9 @@ struct DiskFile {
         Self.resize(&content, to: size)
     }
 
-    /// Changes one bit, as a medium does that forgets.
+    /// Changes one bit, as a failing medium does.
     ///
-    /// - Parameter bit: Counted from the first byte's lowest bit; within the content.
+    /// - Parameter bit: The number of the bit within the content, counted from the lowest bit of the first byte.
     mutating func flip(bit: Int) {
         content[bit / 8] ^= 1 << UInt8(bit % 8)
         if bit / 8 < durable.count { durable[bit / 8] ^= 1 << UInt8(bit % 8) }
@@ -49,7 +50,7 @@ struct DiskFile {
         guard !changes.isEmpty else { return }
         Self.resize(&durable, to: content.count)
         for range in changedRanges {
-            // The system writes whole pages: with them goes what an earlier sync has left out.
+            // The system writes whole pages, so this also writes bytes of the page whose earlier sync failed.
             let range =
                 lost.isEmpty
                 ? range : Self.pages(range).lowerBound * Self.page..<Self.pages(range).upperBound * Self.page
@@ -60,13 +61,13 @@ struct DiskFile {
         changes.removeAll()
     }
 
-    /// A sync that fails: what it was to write is lost unless luck has it, and the next sync succeeds without it.
+    /// Fails to sync: a power loss may lose the changed pages, and the next sync succeeds without them.
     mutating func failSync() {
         for range in changedRanges { lost.formUnion(Self.pages(range)) }
         changes.removeAll()
     }
 
-    /// What was written since the last sync, as far as it is still part of the file.
+    /// The ranges that were written since the last sync and still lie within the file.
     private var changedRanges: [Range<Int>] {
         changes.compactMap { change in
             guard case .write(let offset, let bytes) = change else { return nil }
@@ -77,16 +78,18 @@ struct DiskFile {
 
     // MARK: Loss of power
 
-    /// Keeps what was synced, and of everything else what chance has it: each sector in the state after some of its writes.
+    /// Keeps the synced bytes and a random part of the later changes.
     ///
-    /// - Parameter sector: The bytes that the medium writes whole or not at all.
-    /// - Returns: False when not even the name is left.
+    /// A sector may have any number of its unsynced writes, always the oldest ones.
+    ///
+    /// - Parameter sector: The number of bytes that the medium writes completely or not at all.
+    /// - Returns: False when even the name is lost.
     mutating func losePower(sector: Int, using random: inout some RandomNumberGenerator) -> Bool {
         if isDurable { return true }
         guard isNameDurable || Bool.random(using: &random) else { return false }
         var result = durable
         var size = durable.count
-        // Most often one extreme: everything had been written back, or nothing.
+        // The extremes come often: all changes had been written, or none.
         let share = [0, 1, Double.random(in: 0...1, using: &random)].randomElement(using: &random) ?? 0
         var kept: [Int: Int] = [:]
         var count: [Int: Int] = [:]
@@ -131,7 +134,7 @@ struct DiskFile {
         (self.content, durable, isNameDurable) = (content, content, true)
     }
 
-    /// The sectors of all unsynced writes, each as often as it was written.
+    /// The sectors of all unsynced writes, one entry for each write to a sector.
     private func sectors(of size: Int) -> [Int] {
         var result: [Int] = []
         for case .write(let offset, let bytes) in changes {
@@ -140,7 +143,7 @@ struct DiskFile {
         return result
     }
 
-    /// Cuts a write at the borders of sectors.
+    /// Splits a write at the borders of sectors.
     private static func split(
         _ offset: Int, _ count: Int, by sector: Int, _ body: (_ number: Int, _ range: Range<Int>) -> Void
     ) {
@@ -163,7 +166,7 @@ struct DiskFile {
         if size < bytes.count {
             bytes.removeSubrange(size...)
         } else {
-            // In whole pieces: in a debug build one byte after the other takes most of the time of a world.
+            // In large pieces: in a debug build, appending single bytes takes most of a world's time.
             while bytes.count < size { bytes += zeros.prefix(size - bytes.count) }
         }
     }

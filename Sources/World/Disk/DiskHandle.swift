@@ -1,18 +1,18 @@
 import CSQLite
 import Platform
 
-/// A file that a process has open, with its locks.
+/// An open file of a process, with its locks.
 final class DiskHandle {
     let disk: SimulatedDisk
     let path: String
     let process: SimulatedDisk.Process
     let isDeletedAtClose: Bool
-    /// SQLite's lock of the database file.
+    /// SQLite's lock level on the database file.
     private(set) var level = SQLITE_LOCK_NONE
-    /// The memory beside the database, while it is mapped.
+    /// The index of the write-ahead log in shared memory, while it is mapped.
     private(set) var memory: WALIndexMemory?
     private var mappings: [SharedMemory.Mapping] = []
-    /// The locks of that memory, a bit for each.
+    /// The locks on that memory, one bit for each.
     private(set) var (shared, exclusive): (UInt32, UInt32) = (0, 0)
 
     init(_ disk: SimulatedDisk, _ path: String, _ process: SimulatedDisk.Process, isDeletedAtClose: Bool) {
@@ -37,9 +37,9 @@ final class DiskHandle {
 
     // MARK: The lock of the file
 
-    /// Rises to a level as SQLite's locking protocol says.
+    /// Raises the lock level by the rules of SQLite's locking protocol.
     ///
-    /// - Returns: False when another handle holds the lock.
+    /// - Returns: False when another handle holds a conflicting lock.
     func lock(_ wanted: Int32) -> Bool {
         let highest = others.map(\.level).max() ?? SQLITE_LOCK_NONE
         switch wanted {
@@ -48,7 +48,7 @@ final class DiskHandle {
         case SQLITE_LOCK_RESERVED: if highest >= SQLITE_LOCK_RESERVED { return false }
         default:
             if highest >= SQLITE_LOCK_RESERVED { return false }
-            // New readers are kept out while the last ones finish.
+            // New readers are refused while the last ones finish.
             level = SQLITE_LOCK_PENDING
             if highest >= SQLITE_LOCK_SHARED { return false }
         }
@@ -60,9 +60,9 @@ final class DiskHandle {
 
     var isReserved: Bool { ([self] + others).contains { $0.level >= SQLITE_LOCK_RESERVED } }
 
-    // MARK: The memory beside the database
+    // MARK: The shared memory of the log
 
-    /// The address of a region of the write-ahead log's index.
+    /// Returns the address of a region of the write-ahead log's index.
     ///
     /// - Returns: Nil where the region does not exist and `extends` is false.
     func map(region: Int, size: Int, extends: Bool) throws(Errno) -> UnsafeMutableRawPointer? {
@@ -77,8 +77,8 @@ final class DiskHandle {
         return mappings[region].start
     }
 
-    /// - Parameter mask: A bit for each lock.
-    /// - Returns: False when another handle holds one of them.
+    /// - Parameter mask: One bit for each lock.
+    /// - Returns: False when another handle holds a conflicting lock.
     func lockMemory(_ mask: UInt32, exclusively: Bool) -> Bool {
         for other in others where other.memory === memory {
             if other.exclusive & mask != 0 || exclusively && other.shared & mask != 0 { return false }
@@ -92,19 +92,19 @@ final class DiskHandle {
         shared &= ~mask
     }
 
-    /// Shows an observer the memory that a process would see that opened the database now: the one of the others, or a new one.
+    /// Maps for an observer the index that a process would see if it opened the database now: the shared one, or a new one.
     func renewMemory() throws(Errno) {
         if memory == nil { return }
         let memory = disk.memories[path] ?? WALIndexMemory()
         self.memory = memory
         for (number, mapping) in mappings.enumerated() {
             if disk.memories[path] == nil { memory.regions.append(try SharedMemory(size: mapping.size)) }
-            // A log that is shorter now does not reach the other regions.
+            // The log may be shorter now and have fewer regions.
             if number < memory.regions.count { try mapping.show(memory.regions[number]) }
         }
     }
 
-    /// Gives the memory up. The last one who does so leaves nothing of it.
+    /// Unmaps the memory. It is dropped when no other process uses it.
     func unmap() {
         guard let memory else { return }
         self.memory = nil
@@ -113,14 +113,14 @@ final class DiskHandle {
         if disk.memories[path] === memory { disk.dropMemory(of: path) }
     }
 
-    /// What SQLite still holds of the memory stays valid for a process that was killed, and reaches nobody.
+    /// Detaches the mappings of a killed process. SQLite can still read and write its mapped memory, but no other process sees it.
     func leaveMemory() {
         for mapping in mappings { try? mapping.detach() }
         (shared, exclusive, level) = (0, 0, SQLITE_LOCK_NONE)
     }
 }
 
-/// The index of a write-ahead log, which all processes share that have the database open.
+/// The index of a write-ahead log, shared by all processes that have the database open.
 final class WALIndexMemory {
     var regions: [SharedMemory] = []
 }

@@ -3,7 +3,7 @@ package import Handlers
 import Platform
 import Synchronization
 
-/// SQLite's virtual file system on a simulated disk, and the store's view of the files.
+/// SQLite's virtual file system on a simulated disk, which also gives the store its view of the files.
 ///
 /// Source: https://www.sqlite.org/vfs.html
 ///
@@ -17,18 +17,20 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
     package let disk: SimulatedDisk
     /// Milliseconds since 1970.
     private let clock: () -> Int64
-    /// Lets so many microseconds pass.
+    /// Lets a number of microseconds pass.
     private let wait: (UInt32) -> Void
     private let fileSystem: UnsafeMutablePointer<sqlite3_vfs>
     private let name: UnsafeMutablePointer<CChar>
-    /// Gives each file system of the process a name of its own.
+    /// Gives each file system of the process its own name.
     private static let lastNumber = Atomic(0)
 
-    /// Registers the file system with SQLite, until this object goes: after all connections to its files.
+    /// Registers the file system with SQLite until this object is released.
+    ///
+    /// Release it after all connections to its files.
     ///
     /// - Parameters:
     ///   - clock: Milliseconds since 1970.
-    ///   - wait: Lets so many microseconds pass, while SQLite waits for a lock.
+    ///   - wait: Lets a number of microseconds pass while SQLite waits for a lock.
     package init(
         _ disk: SimulatedDisk, clock: @escaping () -> Int64 = { 0 },
         wait: @escaping (UInt32) -> Void = { _ in }
@@ -53,7 +55,7 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
         name.deallocate()
     }
 
-    // MARK: Beside SQLite
+    // MARK: StoreFiles
 
     package var virtualFileSystem: String? { String(cString: name) }
 
@@ -84,7 +86,7 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
 
     // MARK: SQLite's table
 
-    /// What SQLite keeps of an open file.
+    /// SQLite's record of an open file.
     private struct File {
         var base: sqlite3_file
         var handle: Unmanaged<DiskHandle>?
@@ -144,7 +146,7 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
         return table
     }
 
-    /// Milliseconds since the beginning of the Julian period.
+    /// Milliseconds since the start of the Julian period.
     private static func julian(_ fileSystem: UnsafeMutablePointer<sqlite3_vfs>?) -> Int64 {
         210_866_760_000_000 + (owner(fileSystem)?.clock() ?? 0)
     }
@@ -158,7 +160,7 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
         guard let file, let owner = owner(fileSystem), let process = owner.disk.current else {
             return SQLITE_CANTOPEN
         }
-        // SQLite closes a file that has methods, also one that could not be opened.
+        // SQLite also closes a file that could not be opened, if it has methods.
         file.pointee.pMethods = nil
         let disk = owner.disk
         let path = name.map { String(cString: $0) }
@@ -196,14 +198,14 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
         else {
             return IOError.access
         }
-        // As on a real system, SQLite does not count an empty file, such as a journal that was not written yet.
+        // SQLite's own file systems do not count an empty file, such as a journal without content, as present.
         found?.pointee = disk.size(of: path) > 0 ? 1 : 0
         return SQLITE_OK
     }
 
     // MARK: Files
 
-    /// One table for all files of all disks.
+    /// One method table for all files of all disks.
     nonisolated(unsafe) private static let methods: UnsafePointer<sqlite3_io_methods> = {
         var table = sqlite3_io_methods()
         table.iVersion = 2
@@ -249,7 +251,8 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
         _ offset: Int64
     ) -> Int32 {
         guard let handle = handle(file), let buffer else { return IOError.read }
-        // There is no fault that reads less: SQLite's own file system repeats such a read, and SQLite takes it for the end.
+        // No fault shortens a read: SQLite's own file system repeats short reads, and SQLite takes a short read for the end of the
+        // file.
         guard handle.fault(.read, offset: Int(offset), count: Int(count)) == nil else { return IOError.read }
         let read = handle.disk.change(handle.path) { file in
             let found = (Int(offset)..<Int(offset) + Int(count)).clamped(to: 0..<file.content.count)
@@ -294,7 +297,7 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
     private static func sync(_ file: UnsafeMutablePointer<sqlite3_file>?) -> Int32 {
         guard let handle = handle(file) else { return IOError.sync }
         guard handle.fault(.sync) == nil else {
-            // A process that was killed before its sync takes nothing with it.
+            // A killed process loses nothing of what it had written before.
             if !handle.process.isDead { _ = handle.disk.change(handle.path) { $0.failSync() } }
             return IOError.sync
         }
@@ -360,7 +363,7 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
     }
 }
 
-/// SQLite's codes of input and output errors: macros that Swift does not import.
+/// SQLite's codes of input and output errors, which are macros that Swift does not import.
 private enum IOError {
     static let read = SQLITE_IOERR | 1 << 8
     static let shortRead = SQLITE_IOERR | 2 << 8

@@ -1,6 +1,6 @@
 import HandlersTestKit
 
-/// A disk in memory, whose calls fail and whose power is lost as told.
+/// A disk in memory with scripted faults and power losses.
 ///
 /// One thread uses it. SQLite reaches it through a virtual file system (``SQLiteFileSystem``).
 ///
@@ -10,7 +10,7 @@ import HandlersTestKit
 /// disk.losePower()
 /// ```
 package final class SimulatedDisk {
-    /// A call that a process makes.
+    /// A call of a process to the disk.
     package struct Call: Hashable, Sendable {
         package enum Kind: String, Hashable, Sendable, CaseIterable {
             case open, read, write, resize, sync, size, delete, lookup, lock, mapMemory = "map-memory",
@@ -18,58 +18,58 @@ package final class SimulatedDisk {
         }
 
         package var kind: Kind
-        /// The file; empty for one without a name.
+        /// The file's path; empty for a file without a name.
         package var path: String
-        /// Where the call reads or writes.
+        /// The offset of a read or a write.
         package var offset = 0
-        /// The number of bytes it reads or writes, or the new size.
+        /// The number of bytes to read or write, or the new size.
         package var count = 0
     }
 
-    /// What a call does instead of what it is asked.
+    /// The fault that replaces the effect of a call.
     package enum Fault: String, Hashable, Sendable, CaseIterable {
-        /// EIO. A sync that fails so has written nothing for certain, and no later sync makes up for it.
+        /// EIO. After a failed sync, nothing is certainly on the medium, and no later sync writes those changes.
         case ioError = "io-error"
         /// ENOSPC; a write keeps its first half.
         case full
-        /// The lock is held by somebody else.
+        /// Another handle holds the lock.
         case busy
     }
 
-    /// A process that uses the disk. A dead one reaches nothing any more, and holds nothing.
+    /// A process that uses the disk. The calls of a dead one have no effect, and it holds no locks.
     ///
     /// `@unchecked Sendable`: one thread uses it.
     package final class Process: @unchecked Sendable {
         package let name: String
         package internal(set) var isDead = false
-        /// Whether its code does not run at the moment.
+        /// Whether its code is stopped at the moment.
         package var isFrozen = false
-        /// How far the clock of a dead process is ahead, in nanoseconds: nothing keeps it waiting.
+        /// How far the clock of a dead process is ahead, in nanoseconds, so that its pending waits end at once.
         var ghostTime: Int64 = 0
-        /// Whether its locks hold nobody up.
+        /// Whether other processes ignore its locks.
         let isObserver: Bool
         init(_ name: String, isObserver: Bool = false) { (self.name, self.isObserver) = (name, isObserver) }
     }
 
     private(set) var files: [String: DiskFile] = [:]
-    /// Number of the running boot of the machine.
+    /// The number of the machine's current boot.
     package private(set) var boot = 1
-    /// Files whose name was deleted without a sync of the folder: a loss of power may bring them back.
+    /// Files that were deleted without a sync of the folder. A power loss may bring them back.
     private var deleted: [String: DiskFile] = [:]
     private var random: SeededGenerator
-    /// Files without a name, by the number in the name that they have here.
+    /// The number of the last file without a name. Such a file is stored here under a name with its number.
     private var lastUnnamed = 0
     /// The handles of live processes.
     var handles: [DiskHandle] = []
-    /// The indexes of write-ahead logs, by the database.
+    /// The indexes of write-ahead logs, by the path of the database.
     var memories: [String: WALIndexMemory] = [:]
-    /// Grows whenever a file may have changed, or the index of a log.
+    /// Grows whenever a file or the index of a log may have changed.
     private(set) var activity = 0
-    /// The process whose code runs now.
+    /// The process whose code is running.
     package var current: Process?
-    /// Decides what becomes of each call; it may kill the process that makes it.
+    /// Returns the fault for a call, or nil. It may kill the calling process.
     package var onCall: ((Call) -> Fault?)?
-    /// The bytes that all files may have together; nil for no limit.
+    /// The maximum total size of all files, in bytes; nil for no limit.
     package var capacity: Int?
 
     package init(seed: UInt64) { random = SeededGenerator(seed: seed) }
@@ -78,10 +78,10 @@ package final class SimulatedDisk {
 
     package func startProcess(_ name: String) -> Process { Process(name) }
 
-    /// Starts a process that reads beside the others as if it were not there.
+    /// Starts a process that reads the files and has no effect on the others.
     func startObserver() -> Process { Process("observer", isObserver: true) }
 
-    /// Kills a process: what it has written stays, and what it does from now on has no effect.
+    /// Kills a process: its earlier writes stay, and its later calls have no effect.
     package func kill(_ process: Process) {
         process.isDead = true
         for handle in handles where handle.process === process { handle.leaveMemory() }
@@ -91,7 +91,7 @@ package final class SimulatedDisk {
         for path in memories.keys.sorted() { dropMemory(of: path) }
     }
 
-    /// Forgets the index of a log that no process but an observer has.
+    /// Drops the index of a log that only observers still use.
     func dropMemory(of path: String) {
         guard let memory = memories[path] else { return }
         let users = handles.filter { $0.memory === memory }
@@ -101,7 +101,7 @@ package final class SimulatedDisk {
     /// Records that a process may have changed the index of a log.
     func memoryChanged() { activity += 1 }
 
-    /// Ends all processes, and leaves of the files what was synced and some of the rest.
+    /// Kills all processes, and keeps of the files only the synced part and some of the later changes.
     package func losePower() {
         boot += 1
         for handle in handles { kill(handle.process) }
@@ -121,9 +121,9 @@ package final class SimulatedDisk {
 
     // MARK: Files
 
-    /// Changes one bit of a file, chosen at random, as a medium does that forgets.
+    /// Changes one random bit of a file, as a failing medium does.
     ///
-    /// - Returns: Its number, counted from the first byte's lowest bit; nil for an empty file.
+    /// - Returns: The number of the bit, counted from the lowest bit of the first byte; nil for an empty file.
     @discardableResult
     package func flipBit(of path: String) -> Int? {
         let bits = size(of: path) * 8
@@ -153,26 +153,26 @@ package final class SimulatedDisk {
     }
 
     func sync(_ path: String) {
-        // As SQLite's own file system does: the first sync of a new file syncs the folder, and so what was deleted in it.
+        // As in SQLite's own file system, the first sync of a new file also syncs the folder, and so makes deletions final.
         if files[path]?.isNameDurable == false { deleted = [:] }
         _ = change(path) { $0.sync() }
     }
 
     func change<Value>(_ path: String, _ body: (inout DiskFile) -> Value) -> Value? {
-        // Without the default, the file would be copied.
+        // Without the default, Swift would copy the file.
         files[path] == nil ? nil : body(&files[path, default: DiskFile()])
     }
 
-    /// Changes what processes read of a file.
+    /// Changes the content that processes read.
     func edit(_ path: String, _ body: (inout DiskFile) -> Void) {
         activity += 1
         _ = change(path, body)
     }
 
-    /// The bytes of all files.
+    /// The total size of all files, in bytes.
     package var used: Int { files.values.reduce(0) { $0 + $1.content.count } }
 
-    /// How many of so many bytes a write at `offset` may add.
+    /// Returns how many of `count` bytes may be written at `offset`.
     func room(for count: Int, at offset: Int, of path: String) -> Int {
         guard let capacity else { return count }
         let grows = offset + count - size(of: path)
@@ -182,7 +182,7 @@ package final class SimulatedDisk {
 
     // MARK: Calls
 
-    /// Asks what becomes of a call of a process.
+    /// Decides the fault of a process's call.
     ///
     /// - Returns: The fault; nil for none.
     func fault(_ call: Call, of process: Process) -> Fault? {

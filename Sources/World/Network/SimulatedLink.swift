@@ -1,13 +1,13 @@
 import XMPPTransport
 
-/// A connection between a process and the server: bytes under way in both directions, in order, until a fault.
+/// A connection between a process and the server. Bytes travel in both directions in order, until a fault.
 ///
 /// ```text
 ///   process ──records──▶ toServer ──whole records──▶ server        a half record never arrives, as with TLS
 ///   process ◀──pieces─── toClient ◀──────bytes────── server        cut anywhere
 /// ```
 final class SimulatedLink {
-    /// The bytes on their way in one direction.
+    /// The bytes in transit in one direction.
     struct Direction {
         struct Piece {
             var sent: Int64
@@ -16,16 +16,16 @@ final class SimulatedLink {
         }
 
         private(set) var pieces: [Piece] = []
-        /// When the end of the direction arrives, after all pieces; nil while it is open.
+        /// The time when the direction ends, after all pieces; nil while it is open.
         private(set) var endsAt: Int64?
         private var lastDue: Int64 = 0
-        /// When the bytes that were taken last had been sent.
+        /// The time when the last removed bytes were sent.
         private(set) var lastSent: Int64 = 0
 
         var count: Int { pieces.reduce(0) { $0 + $1.bytes.count } }
         var isEmpty: Bool { pieces.isEmpty && endsAt == nil }
 
-        /// When something arrives next.
+        /// The time of the next arrival.
         var nextDue: Int64? { pieces.first?.due ?? endsAt }
 
         mutating func append(_ bytes: some Sequence<UInt8>, at now: Int64, due: Int64) {
@@ -39,7 +39,7 @@ final class SimulatedLink {
             if endsAt == nil { endsAt = lastDue }
         }
 
-        /// Takes at most `limit` bytes of the first piece.
+        /// Removes at most `limit` bytes of the first piece.
         ///
         /// - Returns: Nil at the end of the direction.
         mutating func take(_ limit: Int) -> ArraySlice<UInt8>? {
@@ -51,7 +51,7 @@ final class SimulatedLink {
             return taken
         }
 
-        /// Drops what is under way.
+        /// Drops everything in transit.
         mutating func clear() { (pieces, endsAt) = ([], nil) }
     }
 
@@ -61,22 +61,22 @@ final class SimulatedLink {
     let process: SimulatedDisk.Process
     var toServer = Direction()
     var toClient = Direction()
-    /// The state at the client's end; a reset is noticed by the next call.
+    /// The state at the client's end. The client notices a reset at its next call.
     var state = State.open
-    /// Whether the server still holds its end.
+    /// Whether the server's end is open.
     var isServerOpen = true
-    /// Until when nothing arrives in either direction; packets that were sent meanwhile arrive afterwards.
+    /// The time until which nothing arrives in either direction. Packets sent before it arrive afterwards.
     var blockedUntil: Int64 = 0
-    /// The bytes that have arrived at the client and were not read.
+    /// The bytes that arrived at the client and are unread.
     var arrived: [UInt8] = []
-    /// Whether the server has ended its direction, and the client has everything before.
+    /// Whether the server closed its direction, and the client has received everything sent before.
     var hasEnded = false
-    /// The time without any arrival after which the client's system gives the connection up, in nanoseconds.
+    /// The time without an arrival after which the client's system ends the connection, in nanoseconds.
     var unacknowledgedLimit: Int64?
-    /// When the oldest byte that has not arrived was sent.
+    /// The time when the oldest byte still in transit was sent.
     var sendingSince: Int64?
 
-    /// Puts what arrives at the server together.
+    /// Assembles the records that arrive at the server.
     var records = RecordReader()
 
     init(_ number: Int, _ process: SimulatedDisk.Process) {
@@ -91,9 +91,9 @@ final class SimulatedLink {
 final class SimulatedStream: ByteStream {
     private let link: SimulatedLink
     private unowned let network: SimulatedNetwork
-    /// Descriptors of the network stand above those of the system.
+    /// The network's descriptors are higher than any descriptor of the system.
     static let firstDescriptor: Int32 = 1 << 24
-    /// What is under way at most, as by the windows of TCP.
+    /// The maximum number of bytes in transit, as TCP's window limits it.
     private static let window = 64 * 1024
 
     let peer: String

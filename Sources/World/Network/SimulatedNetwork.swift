@@ -2,8 +2,8 @@ import HandlersTestKit
 import Platform
 package import XMPPTransport
 
-/// The network between the processes of a simulated machine and one server: connections that are slow, cut bytes anywhere, block,
-/// break, and are refused.
+/// The network between the processes of a simulated machine and one server. Its connections are slow, split bytes anywhere, stall,
+/// break, and can be refused.
 ///
 /// `@unchecked Sendable`: one thread uses it.
 package final class SimulatedNetwork: @unchecked Sendable {
@@ -12,19 +12,19 @@ package final class SimulatedNetwork: @unchecked Sendable {
         package var connected: (_ link: Int) -> Void
         /// Bytes of whole records.
         package var received: (_ link: Int, _ bytes: [UInt8]) -> Void
-        /// The client has ended its direction, or broken the connection.
+        /// Called when the client closed its direction, or the connection broke.
         package var ended: (_ link: Int) -> Void
     }
 
-    /// How packets fare.
+    /// The conditions for packets and new connections.
     package struct Weather: Sendable {
-        /// The time of one way, in microseconds.
+        /// The delay in one direction, in microseconds.
         package var delay: ClosedRange<Int64> = 200...2000
-        /// The most bytes that arrive at once; fewer at random.
+        /// The maximum number of bytes that arrive at once. The actual number is random.
         package var largestPiece = 4096
         /// Whether new connections are refused.
         package var refuses = false
-        /// Whether new connections get no answer.
+        /// Whether new connection attempts get no answer.
         package var isSilent = false
         package init() {}
     }
@@ -32,17 +32,17 @@ package final class SimulatedNetwork: @unchecked Sendable {
     package var weather = Weather()
     package var server: Server?
     private(set) var links: [Int: SimulatedLink] = [:]
-    /// The names of the processes of all links, also of those that are over.
+    /// The names of the processes of all links, closed ones included.
     private(set) var processes: [Int: String] = [:]
     private var lastLink = 0
     private var random: SeededGenerator
     private let now: () -> Int64
-    /// Called at each send of a process, which it may kill.
+    /// Called at each send of a process. It may kill the process.
     package var onSend: ((SimulatedDisk.Process) -> Void)?
-    /// Records what happens.
+    /// Logs the events of the network.
     package var note: (_ line: @autoclosure () -> String) -> Void = { _ in }
 
-    /// - Parameter now: Nanoseconds.
+    /// - Parameter now: Returns the time in nanoseconds.
     package init(seed: UInt64, now: @escaping () -> Int64) {
         random = SeededGenerator(seed: seed)
         self.now = now
@@ -89,7 +89,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
     func endWriting(_ link: SimulatedLink) { link.toServer.end(due: now() + delay()) }
 
     func close(_ link: SimulatedLink) {
-        // What was sent may still arrive, and then the end.
+        // The bytes that were sent before may still arrive, followed by the end.
         link.toServer.end(due: now() + delay())
         link.toClient.clear()
         link.arrived = []
@@ -102,7 +102,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
         link.toClient.append(bytes, at: now(), due: now() + delay())
     }
 
-    /// Ends the server's end of a connection: at once, or after everything that was sent.
+    /// Closes the server's end of a connection, at once with a reset, or after everything that was sent.
     package func closeFromServer(_ number: Int, reset: Bool) {
         guard let link = links[number], link.isServerOpen else { return }
         link.isServerOpen = false
@@ -121,7 +121,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
     /// The connections whose server end is open, oldest first.
     package var open: [Int] { links.keys.sorted().filter { links[$0]?.isServerOpen == true } }
 
-    /// Resets a connection at both ends; what is under way is lost.
+    /// Resets a connection at both ends. Everything in transit is lost.
     package func reset(_ number: Int) {
         guard let link = links[number] else { return }
         note("reset \(number)")
@@ -134,7 +134,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
         dropIfOver(link)
     }
 
-    /// The client's end is gone without a word, as behind a router that restarts: the server finds out later or never.
+    /// Removes the client's end silently, as a restarted router does. The server notices it later or never.
     package func forget(_ number: Int) {
         guard let link = links[number] else { return }
         note("half open \(number)")
@@ -143,15 +143,15 @@ package final class SimulatedNetwork: @unchecked Sendable {
         link.blockedUntil = .max
     }
 
-    /// Lets nothing arrive for a while.
+    /// Delays all arrivals of a connection for a while.
     package func block(_ number: Int, until: Int64) {
         note("block \(number)")
         guard let link = links[number] else { return }
-        // A connection that is half open stays so: what comes after a gap never arrives.
+        // A half-open connection stays half open: nothing arrives after a gap.
         link.blockedUntil = max(link.blockedUntil, until)
     }
 
-    /// Ends the connections of a process that died: what it had sent may still arrive.
+    /// Closes the connections of a dead process. Bytes that it had sent may still arrive.
     package func processDied(_ process: SimulatedDisk.Process) {
         for number in links.keys.sorted() {
             guard let link = links[number], link.process === process, link.state != .closed else { continue }
@@ -162,18 +162,18 @@ package final class SimulatedNetwork: @unchecked Sendable {
 
     // MARK: The schedule
 
-    /// The connections on which something arrives now.
+    /// The connections with an arrival that is due.
     func due() -> [SimulatedLink] {
         links.values.filter { ($0.nextDue ?? .max) <= now() }.sorted { $0.number < $1.number }
     }
 
-    /// When something arrives next.
+    /// The time of the next arrival.
     var nextDue: Int64? { links.values.compactMap(\.nextDue).min() }
 
-    /// When the bytes that arrived last on a connection had been sent; 0 for one that is over.
+    /// The time when the last bytes to reach the server on a connection were sent; 0 for a closed connection.
     func lastSent(on number: Int) -> Int64 { links[number]?.toServer.lastSent ?? 0 }
 
-    /// Lets the next piece of a connection arrive.
+    /// Delivers the next piece of a connection.
     func arrive(_ link: SimulatedLink) {
         let limit = Int.random(in: 1...weather.largestPiece, using: &random)
         if let due = link.giveUpAt, due <= now(), link.state == .open {
@@ -215,7 +215,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
         if !link.isServerOpen, link.toServer.isEmpty, link.state == .closed { links[link.number] = nil }
     }
 
-    /// What poll(2) finds at a descriptor of the network.
+    /// The events that poll(2) would report for a descriptor of the network.
     func events(at descriptor: Int32) -> PollEvents {
         guard let link = links[Int(descriptor - SimulatedStream.firstDescriptor)] else { return .readable }
         var events: PollEvents = []
@@ -226,7 +226,7 @@ package final class SimulatedNetwork: @unchecked Sendable {
 }
 
 extension SimulatedLink {
-    /// When the client's system gives up waiting for the arrival of what was sent.
+    /// The time when the client's system ends the connection because sent bytes have not arrived.
     var giveUpAt: Int64? {
         guard let sendingSince, let unacknowledgedLimit, state == .open, blockedUntil > sendingSince else {
             return nil
@@ -242,11 +242,11 @@ extension SimulatedLink {
     }
 }
 
-/// Puts records together again; see ``Connection/startRecords()``.
+/// Assembles records; see ``Connection/startRecords()``.
 struct RecordReader {
     private var bytes: [UInt8] = []
 
-    /// Returns the content of the records that are complete.
+    /// Returns the content of all complete records.
     mutating func add(_ more: ArraySlice<UInt8>) -> [UInt8] {
         bytes += more
         var content: [UInt8] = []

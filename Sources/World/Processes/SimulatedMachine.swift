@@ -1,6 +1,6 @@
 package import Handlers
 
-/// The processes of a simulated machine that have one database open: their slots, deaths and notifications.
+/// The processes of a simulated machine that have one database open, with their slots, deaths and notifications.
 ///
 /// ```swift
 /// let machine = SimulatedMachine()
@@ -14,9 +14,9 @@ package final class SimulatedMachine: @unchecked Sendable {
         let aliveByte: Int64
         let process: SimulatedDisk.Process?
         var isAlive = true
-        /// Whether a store has been there since it was recovered last.
+        /// Whether a store has used the slot since its last recovery.
         var isDirty = true
-        /// The alive byte of the process that recovers it, which keeps its lock meanwhile.
+        /// The alive byte of the process that is recovering the slot, and holds its lock meanwhile.
         var recoverer: Int64?
         var runningCall: RunningCall?
         var ownNotifications: UInt32 = 0
@@ -26,17 +26,17 @@ package final class SimulatedMachine: @unchecked Sendable {
     private var slots: [Slot] = []
     private var notifications: UInt32 = 0
     private var lastByte: Int64 = 0
-    /// Calls a callback of a process, at once or when the world's schedule has it.
+    /// Calls a callback of a process, at once or when the world's schedule chooses it.
     package var deliver: (_ process: SimulatedDisk.Process?, @escaping @Sendable () -> Void) -> Void = {
         $1()
     }
 
     package init() {}
 
-    /// What ``SystemServices`` takes a store's slot with.
+    /// Makes the presence of a store, for ``SystemServices``.
     package var presence: SystemServices.Presence { presence(of: nil) }
 
-    /// What a process takes its store's slot with.
+    /// Makes the presence of a process's store.
     package func presence(of process: SimulatedDisk.Process?) -> SystemServices.Presence {
         { [self] (_, recover) throws(HandlerError) in
             let presence = SimulatedPresence(self, enter(process))
@@ -45,7 +45,7 @@ package final class SimulatedMachine: @unchecked Sendable {
         }
     }
 
-    /// Kills the process of a slot. Those that watch it are notified, as by the kernel.
+    /// Kills the process of a slot. The processes that watch it are notified, as by the kernel.
     package func kill(slot: Int) {
         guard slots[slot].isAlive else { return }
         end(slot)
@@ -59,13 +59,13 @@ package final class SimulatedMachine: @unchecked Sendable {
     /// The slots of live processes.
     package var alive: [Int] { slots.indices.filter { slots[$0].isAlive } }
 
-    /// Ends all processes; nobody is left to be notified. The file of slots is of an earlier boot: each slot is to be recovered.
+    /// Kills all processes and notifies none. The file of slots belongs to an earlier boot, so each slot must be recovered.
     package func losePower() {
         for slot in slots.indices {
             slots[slot].changed = nil
             (slots[slot].isAlive, slots[slot].isDirty) = (false, true)
             slots[slot].recoverer = nil
-            // The record lies in memory.
+            // The record of the running call is only in memory.
             slots[slot].runningCall = nil
         }
     }
@@ -128,7 +128,7 @@ package final class SimulatedMachine: @unchecked Sendable {
             slots[slot].recoverer = byte
             defer { if slots[slot].recoverer == byte { slots[slot].recoverer = nil } }
             try body(slot, slots[slot].runningCall)
-            // It may have died meanwhile.
+            // The recovering process may have died during the call.
             guard isAlive(byte) else { return }
             (slots[slot].isDirty, slots[slot].runningCall) = (false, nil)
         }
@@ -149,7 +149,7 @@ package final class SimulatedMachine: @unchecked Sendable {
     }
 }
 
-/// The slot of one process. After its death nothing that it does has an effect.
+/// The slot of one process. After the process's death its calls have no effect.
 private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
     private let machine: SimulatedMachine
     let number: Int
@@ -162,7 +162,7 @@ private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
         byte = machine.byte(number)
     }
 
-    /// A store that goes without leaving looks to the others as if it had died.
+    /// To other processes, a store that was released without leaving has died.
     deinit { if isAlive { machine.kill(slot: number) } }
 
     private var isAlive: Bool { machine.isAlive(number, byte) }
@@ -185,7 +185,7 @@ private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
 
     func isSeenOtherwise(than inode: Int64) -> Bool { false }
 
-    /// The machine calls back itself; no loop waits for that.
+    /// The machine calls the callback itself; no loop waits for changes.
     func watchOthers(
         _ driver: any LoopDriver, _ changed: @escaping @Sendable () -> Void
     ) throws(HandlerError) -> any ProcessWatch {

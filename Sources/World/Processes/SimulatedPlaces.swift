@@ -3,28 +3,28 @@ import Platform
 package import XMPPAccount
 import XMPPTransport
 
-/// The places at which the processes of a simulated machine agree on the owner of an account: locks, records, questions.
+/// The places where the processes of a simulated machine agree on an account's owner: locks, records and requests.
 ///
 /// `@unchecked Sendable`: one thread uses it.
 package final class SimulatedPlaces: @unchecked Sendable {
     fileprivate struct Account {
         var holder: SimulatedDisk.Process?
-        /// The records since the last loss of power, oldest first; the first may be that of a time before.
+        /// The records since the last power loss, oldest first. The first may be older than that loss.
         var records: [SentProgress?] = [nil]
-        /// Who listens, and its answers once it gives some.
+        /// The process that listens, and the function that answers once it is set.
         var listener: SimulatedDisk.Process?
         var decide: (@Sendable (OwnerQuestion) -> OwnerAnswer)?
     }
 
     fileprivate var accounts: [Int64: Account] = [:]
-    /// Runs code of a process while another one waits for it.
+    /// Runs code of a process while another process waits for it.
     package var run: (SimulatedDisk.Process, () -> OwnerAnswer) -> OwnerAnswer = { $1() }
-    /// The last records that are kept to come back after a loss of power.
+    /// The number of records from which a power loss chooses one at random.
     private static let keptRecords = 4
 
     package init() {}
 
-    /// The places as a process sees them.
+    /// The places from the view of a process.
     package func places(of process: SimulatedDisk.Process) -> any OwnerPlaces {
         ProcessPlaces(places: self, process: process)
     }
@@ -37,7 +37,7 @@ package final class SimulatedPlaces: @unchecked Sendable {
         }
     }
 
-    /// Ends all processes. The record in the file may be an older one, or none.
+    /// Kills all processes. The record in the file may then be an older one, or missing.
     package func losePower(using random: inout some RandomNumberGenerator) {
         for number in accounts.keys.sorted() {
             let record = accounts[number]?.records.randomElement(using: &random) ?? nil

@@ -2,9 +2,9 @@ import HandlersTestKit
 import XMPPCore
 import XMPPTestKit
 
-/// What strangers send, and what stands among good items: it has no effect and costs no connection.
+/// Stanzas of strangers, and bad items among good ones. None of them may have an effect or end a connection.
 struct HostileStanzas {
-    /// The id of the last question to the peer, which a stranger may try to answer.
+    /// The id of the last request to the peer, which a stranger may try to answer.
     let question: String
     /// The number of messages that the peer has sent.
     let lastMessage: Int
@@ -13,7 +13,7 @@ struct HostileStanzas {
     private static let xmlNamespace = "http://www.w3.org/XML/1998/namespace"
     private static let body = Element("body", namespace: Namespaces.client, text: "3")
 
-    /// One stanza, or one a hundred times.
+    /// Returns one stanza, or the same stanza a hundred times.
     func some(using random: inout SeededGenerator) -> [Element] {
         let count = hasLists ? 19 : 17
         let kind = Int.random(in: 0..<count + 1, using: &random)
@@ -37,7 +37,7 @@ struct HostileStanzas {
         case 9: message([Self.deep(levels: 150)])
         case 10: message([Self.deep(levels: 1000)])
         case 11: message([Self.wide(attributes: 300)])
-        // Servers with another parser relay what libxml2 refuses.
+        // Servers with another parser relay stanzas that libxml2 rejects.
         case 12: message([Element("x", namespace: Self.xmlNamespace)])
         case 13: message([Self.shadowed])
         case 14: message([Element("body", namespace: Namespaces.client, text: Self.reversed)])
@@ -74,7 +74,7 @@ struct HostileStanzas {
 
     static let badID: ForeignText = "bad"
 
-    /// An item of a container whose other items are good.
+    /// A bad item, for a list whose other items are good.
     static func item(space: String) -> Element {
         Element(
             "item", namespace: space, attributes: ["id": badID, "jid": "@", "subscription": "none"],
@@ -104,7 +104,7 @@ struct HostileStanzas {
 
     // MARK: Bytes
 
-    /// Stands for ``shadowedText``, which no element can say: it has no prefixes.
+    /// A placeholder for ``shadowedText``, which no element can express because elements have no prefixes.
     private static let shadowed = Element("shadowed-prefixes", namespace: WorldApp.namespace)
     private static let shadowedText =
         "<s:x xmlns:s='urn:one'><s:x xmlns:s='urn:two' s:a='1'><s:x xmlns:s='urn:one'/></s:x><s:x/></s:x>"

@@ -2,10 +2,10 @@ import CSQLite
 import CWorld
 import Platform
 
-/// Reads the database of a world as a process of its own, with SQLite alone.
+/// Reads the database of a world from a separate process that uses only SQLite.
 ///
-/// No other process sees its locks or the index of the log that it makes: the last process that closes the database still
-/// checkpoints, and the next one after a kill still recovers.
+/// No other process sees its locks or its index of the log. So the last process to close the database still checkpoints, and the
+/// first process after a kill still recovers.
 final class Observer {
     private let disk: SimulatedDisk
     private let files: SQLiteFileSystem
@@ -13,15 +13,15 @@ final class Observer {
     private var database: OpaquePointer?
     private var statements: [String: OpaquePointer] = [:]
     private var version: Int64 = -1
-    /// The activity of the disk up to the last look.
+    /// The disk's activity at the last complete look.
     private var lookedAt = -1
-    /// Numbers, and the lists, that were read since the last activity of the disk.
+    /// Numbers and lists that were read since the last activity of the disk.
     private var numbers: [String: Int] = [:]
     private var lastLists: String?
     private var numbersAt = -1
-    /// The handlers that end what is in `world_bound`, by their ids.
+    /// The ids of the handlers that end entries of `world_bound`.
     var endingHandlers = WorldApp.endingHandlers
-    /// SQL that counts what is in `world_bound` and waits outside the table of handlers.
+    /// SQL that counts the waiting entries of `world_bound` outside the table of handlers.
     var countOfWaiting = "0"
 
     init(_ files: SQLiteFileSystem) {
@@ -32,7 +32,7 @@ final class Observer {
 
     deinit { close() }
 
-    /// Closes the connection without effect on the disk: SQLite would move the log into the database, and sync both.
+    /// Closes the connection without an effect on the disk. Normally SQLite would copy the log into the database and sync both.
     func close() {
         disk.kill(process)
         outside {
@@ -50,11 +50,11 @@ final class Observer {
         disk.handles.contains { $0.path == SimulatedWorld.path && !$0.process.isObserver }
     }
 
-    /// Reads with a connection that sees what a process would see that opened the database now.
+    /// Reads with a connection that sees the same as a process that opens the database now.
     ///
     /// - Returns: Nil while the database cannot be opened.
     private func reading<R>(_ body: () -> R?) -> R? {
-        // Power was lost.
+        // A power loss has killed it.
         if process.isDead { close() }
         do throws(Errno) {
             for handle in disk.handles where handle.process === process { try handle.renewMemory() }
@@ -64,7 +64,7 @@ final class Observer {
         return outside { open() ? body() : nil }
     }
 
-    /// Runs as the observer, to whom nothing happens.
+    /// Runs as the observer, without any faults.
     private func outside<R>(_ body: () -> R) -> R {
         let (before, hook) = (disk.current, disk.onCall)
         let allocations = dh_fail_allocation(0)
@@ -86,7 +86,7 @@ final class Observer {
             database = nil
             return false
         }
-        // It must not move the log into the database: that is the work of the processes.
+        // The observer must not checkpoint: only the processes do.
         sqlite3_wal_autocheckpoint(database, 0)
         var persists: Int32 = 1
         sqlite3_file_control(database, "main", SQLITE_FCNTL_PERSIST_WAL, &persists)
@@ -115,9 +115,9 @@ final class Observer {
         sqlite3_column_text(row, column).map { String(cString: $0) } ?? ""
     }
 
-    /// Looks at what was committed since the last look.
+    /// Reads the rows that were committed since the last look.
     ///
-    /// - Returns: Nil if nothing was, or the database cannot be read at the moment.
+    /// - Returns: Nil if there are none, or the database cannot be read at the moment.
     func look(after marks: WorldModel.Marks) -> WorldModel.Look? {
         if disk.activity == lookedAt { return nil }
         var isComplete = false
@@ -200,17 +200,17 @@ final class Observer {
         }
     }
 
-    /// The sentences of `PRAGMA integrity_check`; nil while the database cannot be read.
+    /// The result lines of `PRAGMA integrity_check`; nil while the database cannot be read.
     func integrity() -> [String]? {
         reading {
             var sentences: [String] = []
-            // What is on the disk, not what is remembered of it.
+            // Reads from the disk, not from SQLite's cache.
             sqlite3_db_release_memory(database)
             return rows("PRAGMA integrity_check", 0) { sentences.append(text($0, 0)) } ? sentences : nil
         }
     }
 
-    /// The roster and the block list of the account, as ``WorldLists/text`` has them.
+    /// The roster and the block list of the account, in the form of ``WorldLists/text``.
     func lists() -> String {
         if numbersAt == disk.activity, let lastLists { return lastLists }
         let lists: String? = reading {
@@ -237,7 +237,7 @@ final class Observer {
             }
             guard hasNames else { return nil }
             for name in names {
-                // A name in which a bit has flipped is quoted.
+                // A flipped bit may have put a quote into the name.
                 let quoted = name.replacing("\"", with: "\"\"")
                 let isRead = rows("SELECT * FROM \"\(quoted)\"") { row in
                     contents.tables[name, default: []].append(

@@ -4,7 +4,7 @@ package import Handlers
 package import XMPPAccount
 package import XMPPCore
 
-/// An account of the peer's without a connection: shipped code with a store on a disk of its own, to which nothing happens.
+/// An account of the peer without a connection: the library's code with a store on a separate disk without faults.
 package final class PeerAccount {
     private let process: SimulatedDisk.Process
     private let files: SQLiteFileSystem
@@ -49,7 +49,7 @@ package final class PeerAccount {
         close()
     }
 
-    /// Closes the account, so that nothing is done beside the calls of this type; the store stays open.
+    /// Closes the account, so that only calls of this type do work. The store stays open.
     private func close() {
         Self.undisturbed(process) { [offline] in _ = Task { await offline.close() } }
         while true {
@@ -59,7 +59,7 @@ package final class PeerAccount {
         }
     }
 
-    /// Runs a step of the peer's.
+    /// Runs a step in the peer's store.
     package func perform<R>(_ body: (borrowing Step) throws -> R) throws -> R {
         defer { runTasks() }
         return try Self.undisturbed(process) { try offline.store.step(body) }
@@ -71,7 +71,7 @@ package final class PeerAccount {
         _ = try Self.undisturbed(process) { try offline.receive(element) }
     }
 
-    /// Takes what the account has to send, oldest first.
+    /// Removes and returns the stanzas in the account's outbox, oldest first.
     package func takeSent() throws -> [Element] {
         try Self.undisturbed(process) {
             let sent = try offline.sent
@@ -80,14 +80,14 @@ package final class PeerAccount {
         }
     }
 
-    /// Tasks that calls have started end at once, as the account is closed.
+    /// Runs the tasks that calls have started. They end at once, because the account is closed.
     private func runTasks() {
         while let job = WorldTasks.shared.job(of: process) {
             Self.undisturbed(process) { WorldTasks.shared.run(job) }
         }
     }
 
-    /// Runs as the peer, to whom nothing happens: it has no built-in fault either.
+    /// Runs as the peer, without any faults, built-in ones included.
     private static func undisturbed<R>(_ process: SimulatedDisk.Process, _ body: () throws -> R) rethrows -> R
     {
         let before = WorldTasks.shared.current

@@ -11,15 +11,15 @@ final class SimulatedProcess {
     var account: Account?
     var store: HandlerStore?
     var task: Task<Void, Never>?
-    /// Why the program ended by itself; nil while it runs.
+    /// The reason why the program ended by itself; nil while it runs.
     var ending: String?
-    /// The number of calls of this process that are under way on the stack.
+    /// The number of this process's calls on the stack.
     var depth = 0
-    /// Whether it was killed in a call that was under way: it is put away when that has returned.
+    /// Whether it was killed during a call. It is cleaned up when that call has returned.
     var isDying = false
-    /// The tasks that sleep, by their number, with the time at which they wake.
+    /// The sleeping tasks by number, with the time when each wakes.
     var sleepers: [Int: (due: Int64, continuation: CheckedContinuation<Bool, Never>)] = [:]
-    /// When it thaws; nil unless it is frozen between two calls.
+    /// The time when it thaws; nil unless it is frozen between two calls.
     var thawsAt: Int64?
 
     init(_ disk: SimulatedDisk.Process, _ role: Role, _ driver: WorldDriver) {

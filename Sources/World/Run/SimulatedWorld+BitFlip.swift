@@ -2,15 +2,15 @@ extension SimulatedWorld {
     /// Whether a bit flips at the end of this world.
     var endsWithFlip: Bool { recipe.seed / 16 % 16 == 7 }
 
-    /// The events that the library has for finding a flipped bit.
+    /// The number of events in which the library may find a flipped bit.
     private static let eventsAfterFlip = 2000
 
     /// Flips a bit of the database or its log after everything has come to rest, and lets the library find it.
     ///
-    /// Only three things may follow: a named error, a finding of `PRAGMA integrity_check`, or one row that differs.
+    /// A flip in the database may have three results: a named error, a finding of `PRAGMA integrity_check`, or one differing row.
     ///
-    /// SQLite ends the log at the first frame that does not fit its checksum, without a word. So a bit of the log takes the commits
-    /// from there on; where they were copied into the database already, pages of older commits in the log hide newer ones.
+    /// SQLite silently ends the log at the first frame with a wrong checksum. So a flip in the log loses all commits from that
+    /// frame on. If those commits were already copied into the database, pages of older commits in the log hide the newer ones.
     func flipBit() {
         for process in processes { kill(process) }
         guard violation == nil, let before = observer.contents() else { return }
@@ -25,14 +25,14 @@ extension SimulatedWorld {
         note("found alone: \(outcome)")
         if case .missing(let what) = outcome { return model.fail("after bit \(bit) flipped, \(what)") }
         meetFlip()
-        // The library may add to what SQLite alone can read, and takes nothing of it.
+        // The library may add to the rows that SQLite alone can read, and may remove none.
         guard violation == nil, let alone, let after = observer.contents(), after.isWhole else { return }
         if let what = alone.missing(in: after) {
             model.fail("after bit \(bit) flipped, the library lost \(what)")
         }
     }
 
-    /// Lets a process work on the database.
+    /// Lets the library's processes work on the damaged database.
     private func meetFlip() {
         let last = events + Self.eventsAfterFlip
         startsAt = clock.now
@@ -56,7 +56,7 @@ extension Observer {
         static let schema = "sqlite_schema"
         private static let application = ["world_bound", "world_ended", "world_received"]
 
-        /// What became of these contents.
+        /// Classifies what happened to these contents.
         ///
         /// - Parameter later: The contents now; nil if they cannot be read.
         func outcome(_ later: Contents?, isOfLog: Bool) -> Outcome {
@@ -69,7 +69,7 @@ extension Observer {
             let names = Set(tables.keys).union(later.tables.keys).sorted()
             let differing = names.filter { tables[$0] != later.tables[$0] }
             guard let name = differing.first else { return .same }
-            // A table with another name, or with columns of other names, is one value of the schema.
+            // A changed name of a table or column is one changed value of the schema.
             if differing.contains(Self.schema) { return .oneRow }
             let (old, new) = (tables[name, default: []], later.tables[name, default: []])
             let count = zip(old, new).count { $0 != $1 }
@@ -77,7 +77,7 @@ extension Observer {
                 ? .oneRow : .missing("\(count) rows of \(differing.joined(separator: ", ")) differ unnoticed")
         }
 
-        /// Rows of the application that others do not have.
+        /// Describes rows of the application that `later` lacks; nil if it has all.
         func missing(in later: Contents) -> String? {
             for name in Self.application {
                 let rows = Set(later.tables[name, default: []])

@@ -1,20 +1,20 @@
 import CWorld
 
 extension SimulatedWorld {
-    /// What happens to the processes and to their machine.
+    /// The probabilities of faults of the processes and their machine.
     package struct Climate: Sendable {
-        /// How likely a fault is: of a call to the disk or the network, one in so many; 0 for never.
+        /// Faults of a call to the disk or the network. Each probability is one in this number; 0 for never.
         package var killsInCall = 0, freezesInCall = 0, diskErrors = 0, memoryErrors = 0
-        /// How likely a fault is between two events, one in so many.
+        /// Faults between two events. Each probability is one in this number; 0 for never.
         package var kills = 0, freezes = 0, workers = 0, powerLosses = 0
         package var resets = 0, blocks = 0, outages = 0, expiries = 0, restarts = 0, clockJumps = 0
         package var wrongCounts = 0, strangers = 0, lists = 0
-        /// How likely the disk fills up for a while between two events, one in so many.
+        /// The disk fills up for a while between two events. The probability is one in this number.
         package var fullDisks = 0
-        /// How likely a message of the peer is between two events, one in so many.
+        /// The peer sends a message between two events. The probability is one in this number.
         package var messages = 60
 
-        /// A mixture from a seed: some runs are without some faults, so that each can show what it does alone.
+        /// Chooses a mixture at random. Some runs lack some faults, so that the effect of the other faults can be seen alone.
         package init(using random: inout some RandomNumberGenerator) {
             func rate(_ often: ClosedRange<Int>) -> Int {
                 Bool.random(using: &random) ? Int.random(in: often, using: &random) : 0
@@ -38,7 +38,7 @@ extension SimulatedWorld {
             fullDisks = rate(300...1500)
         }
 
-        /// Nothing fails.
+        /// A climate without faults, in which only the peer's messages arrive.
         package init() {}
     }
 
@@ -72,7 +72,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// Kills a process inside of a call, or all with the power.
+    /// Kills a process during a call, or all processes through a power loss.
     private func strike(_ process: SimulatedProcess, _ place: String) {
         guard climate.powerLosses > 0, Int.random(in: 0..<4, using: &incidents.details) == 0 else {
             mark(.kill, "\(process.name) \(place)")
@@ -88,7 +88,7 @@ extension SimulatedWorld {
         return processes.first { $0.disk === current }
     }
 
-    /// The process stands still inside of a call, and the others go on.
+    /// Freezes a process during a call while the other processes go on.
     func freezeInside(_ process: SimulatedProcess) {
         let until = clock.now + Int64.random(in: 1...20_000, using: &incidents.details) * 1_000_000
         mark(.freeze, "\(process.name) in a call")
@@ -127,7 +127,7 @@ extension SimulatedWorld {
             process.thawsAt = until
             if wantsTrace { timeline.froze(process.name, from: clock.now, to: until) }
         }
-        // While the main program is frozen little else happens, and a worker takes the stream over.
+        // While the main program is frozen, few other things happen, and a worker takes over the stream.
         let isAsleep = processes.contains { $0.role == .main && $0.disk.isFrozen }
         if strikes(isAsleep ? min(climate.workers, 5) : climate.workers),
             processes.count(where: { $0.role == .worker }) < 2

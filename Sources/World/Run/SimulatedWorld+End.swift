@@ -1,8 +1,8 @@
 import Platform
 
-// A run, and what must hold at its end.
+// A run, and the checks at its end.
 extension SimulatedWorld {
-    /// Runs until the processes of the recipe have been started, then without faults until everything has ended.
+    /// Runs with faults until the processes of the recipe have been started, then without faults until everything has ended.
     package func run() {
         while lives < recipe.lives, violation == nil, step(until: .max) {}
         if violation == nil { settle() }
@@ -15,7 +15,7 @@ extension SimulatedWorld {
         Randomness.replace(by: nil)
     }
 
-    /// The events and the time within which everything has to end once nothing fails any more.
+    /// The limits of events and of time until everything has ended, once the faults have stopped.
     static let settleLimits = (events: 200_000, seconds: 4000 as Int64)
 
     func settle() {
@@ -33,7 +33,7 @@ extension SimulatedWorld {
         }
         comeToRest()
         if violation == nil, recipe.seed % 4 == 0 {
-            // Only its keep-alive shows a process that the connection is gone.
+            // Only the keep-alive shows a process that its connection is lost.
             for link in network.open { network.forget(link) }
             server.sendMessage()
             comeToRest()
@@ -63,13 +63,13 @@ extension SimulatedWorld {
     /// Compares the rows of the application with the model.
     func checkStored() {
         guard violation == nil else { return }
-        // Without a table there is no row.
+        // A missing table has no rows.
         model.check(observer.stored() ?? .init())
     }
 
-    /// Looks for damage of the database.
+    /// Checks the database for damage.
     ///
-    /// - Parameter isReadable: Whether no process can keep it from being read.
+    /// - Parameter isReadable: Whether no process can prevent the read.
     func checkIntegrity(isReadable: Bool = false) {
         guard violation == nil, !isFlipped else { return }
         guard let sentences = observer.integrity() else {
@@ -95,11 +95,11 @@ extension SimulatedWorld {
             && (server.lists == nil || server.lists?.text == observer.lists())
     }
 
-    /// What no process may leave for ever.
+    /// Counts the rows that every run must remove in the end.
     static let leftovers =
         "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM request) + (SELECT count(*) FROM handler WHERE state = 3)"
 
-    /// What the next process frees of those that died.
+    /// Counts the slots of dead processes, which the next process frees.
     var slotsOfDead: String {
         let alive = machine.alive.map(String.init).joined(separator: ", ")
         return "SELECT count(*) FROM connected_slot WHERE slot NOT IN (\(alive))"

@@ -35,12 +35,12 @@ extension SimulatedWorld {
         }
     }
 
-    /// What no fault of the disk, the memory or the power may end a process with.
+    /// Errors with which no fault of the disk, the memory or the power may end a process.
     private static let wrongEndings: [ErrorCode<HandlerError>] = [
         .sql, .databaseCorrupt, .databaseForeign, .databaseNewer,
     ]
 
-    /// With a flipped bit a process may end, and says why.
+    /// After a bit flip a process may end only with a named error.
     private func checkNamed(_ error: any Error, _ process: SimulatedProcess) {
         if error is HandlerError || error is AccountError || error is CancellationError { return }
         model.fail("\(process.name) ended: \(error)")
@@ -62,7 +62,7 @@ extension SimulatedWorld {
             wall: { [clock] in Timestamp(milliseconds: clock.wall + process.disk.ghostTime / 1_000_000) })
     }
 
-    /// What a program does.
+    /// Runs the program of a process.
     func live(_ process: SimulatedProcess) async throws {
         let store = try HandlerStore(
             path: Self.path, registry: HandlerRegistry(WorldApp.handlers + (addition?.handlers ?? [])),
@@ -108,7 +108,7 @@ extension SimulatedWorld {
         while true {
             try await sleep(.milliseconds(Int64.random(in: 1...200, using: &random)), in: process)
             if isCalm {
-                // A worker may have taken the stream over.
+                // A worker may have taken over the stream.
                 try await account.connect(retrying: true)
                 try await sleep(.seconds(1), in: process)
                 continue
@@ -125,7 +125,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// What the program does by itself: 4 and 5 change lists, 6 and 7 are of the addition, 8 publishes.
+    /// The kinds of work of the program: 4 and 5 change lists, 6 and 7 are the addition's, 8 publishes.
     private var kindsOfWork: [Int] {
         [0, 1, 2, 3] + (options.hasLists ? [4, 5] : []) + (options.hasPubSub ? [8] : [])
             + (addition == nil ? [] : [6, 7])
@@ -181,11 +181,11 @@ extension SimulatedWorld {
 
     // MARK: The end of a process
 
-    /// - Parameter fate: Why it ends, for the timeline.
+    /// - Parameter fate: The reason of its end, for the timeline.
     func kill(_ process: SimulatedProcess, _ fate: String = "killed") {
         guard !process.disk.isDead else { return }
         if wantsTrace { timeline.ended(process.name, fate, at: clock.now) }
-        // Before, while the observer need not open the database again.
+        // Before the kill, while the observer need not reopen the database.
         if !isPowerLost { checkIntegrity() }
         disk.kill(process.disk)
         machine.kill(process.disk)
@@ -195,8 +195,7 @@ extension SimulatedWorld {
         if process.depth == 0 { putAway(process) }
     }
 
-    /// Frees what a dead process has in memory: its tasks are canceled and its loops are run to their end, while nothing that they
-    /// do has an effect.
+    /// Frees the memory of a dead process. Its tasks are canceled and its loops run to their end, all without an effect.
     func putAway(_ process: SimulatedProcess) {
         process.isDying = false
         processes.removeAll { $0 === process }
@@ -231,7 +230,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// Runs a loop to its end, while its process waits for that.
+    /// Runs a loop to its end while its process waits for that.
     func finish(_ loop: WorldDriver.Run) {
         guard let process = processes.first(where: { $0.driver.runs.contains { $0 === loop } }) else {
             return finishDead(loop)
@@ -259,7 +258,7 @@ extension SimulatedWorld {
         powerLosses += 1
         isPowerLost = false
         for process in processes { kill(process) }
-        // The newest state that any process could have seen.
+        // The newest state that any process can have seen.
         look()
         disk.losePower()
         machine.losePower()

@@ -8,14 +8,14 @@ import XMPPCore
 import XMPPTestKit
 import XMPPTransport
 
-/// A machine, a network and a server whose every event a seed decides, with the shipped code in its processes.
+/// A machine, a network and a server that run the library's code, with every event chosen by a seed.
 ///
 /// ```text
 ///   seed ──▶ schedule ──▶ a job of a task · a turn of a loop · a packet · the server's clock · a fault
 ///                              │
-///            model ◀── rows, log of the server, what callers were told
+///            model ◀── rows, log of the server, confirmations to callers
 /// ```
-/// One thread runs everything; time passes only where nothing else can happen. A process can die or freeze between two events
+/// One thread runs everything, and time passes only when nothing else can happen. A process can die or freeze between two events,
 /// and inside any call to the disk or the network.
 ///
 /// `@unchecked Sendable`: one thread uses it.
@@ -23,23 +23,23 @@ package final class SimulatedWorld: @unchecked Sendable {
     static let path = "/app.db"
 
     package let recipe: WorldRecipe
-    /// Orders what happens.
+    /// Chooses the order of events.
     var random: SeededGenerator
     var incidents: Incidents
     private(set) var climate: Climate
-    /// What the account and its server have in a run.
+    /// The features of the account and its server in a run.
     struct Options {
         /// Whether the account has an archive, and catches up with it.
         var hasArchive: Bool
         /// Whether it has a roster and a block list.
         var hasLists: Bool
-        /// Whether the peer publishes items that the account listens to, and the account publishes some (XEP-0060).
+        /// Whether the peer publishes items that the account listens to, and the account also publishes items (XEP-0060).
         var hasPubSub: Bool
-        /// Whether the server keeps the parser of a broken connection for the session that is resumed.
+        /// Whether a resumed session continues with the parser of its broken connection.
         var keepsParsers: Bool
     }
     let options: Options
-    /// When a commit of the stores counts as done.
+    /// The durability that the stores wait for at a commit.
     let synchronous: HandlerStore.Synchronous
     let disk: SimulatedDisk
     let files: SQLiteFileSystem
@@ -48,7 +48,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     let network: SimulatedNetwork
     package let server: WorldServer
     package let model = WorldModel()
-    /// The modules that the account has in addition; nil for none.
+    /// The additional modules of the account; nil for none.
     private(set) var addition: (any WorldExtension)?
     package typealias MakeAddition = (SimulatedWorld, _ seed: UInt64) throws -> any WorldExtension
     let observer: Observer
@@ -57,25 +57,25 @@ package final class SimulatedWorld: @unchecked Sendable {
     final class Clock: @unchecked Sendable {
         /// Nanoseconds since the world began.
         var now: Int64 = 1_000_000_000
-        /// How far the machine's wall clock is off, in nanoseconds.
+        /// The machine's wall clock minus the true time, in nanoseconds.
         var wallOffset: Int64 = 0
         var wall: Int64 { 1_800_000_000_000 + (now + wallOffset) / 1_000_000 }
         /// The wall clock of the peer, which is always right.
         var peerWall: Int64 { 1_800_000_000_000 + now / 1_000_000 }
     }
     let clock: Clock
-    /// When the next process starts; nil while one runs or is not wanted.
+    /// The time when the next main process starts; nil while none is planned.
     var startsAt: Int64? = 0
     var outageUntil: Int64?
-    /// Until when the disk is full.
+    /// The time until which the disk is full.
     var fullUntil: Int64?
     var lastSleeper = 0
-    /// The depth of schedules inside of calls.
+    /// How many nested schedules are running inside of calls.
     var nesting = 0
     var isCalm = false
-    /// Whether power was lost inside of a call: the disk loses it once that call and those around it have returned.
+    /// Whether power was lost during a call. The disk loses it after that call and all calls around it have returned.
     var isPowerLost = false
-    /// Whether a bit of the database has flipped, so that the model is not right any more.
+    /// Whether a bit of the database has flipped, so that the model is no longer right.
     package var isFlipped = false
     let wantsTrace: Bool
 
@@ -83,32 +83,32 @@ package final class SimulatedWorld: @unchecked Sendable {
     package private(set) var events = 0
     /// The number of processes that were started.
     package var lives = 0
-    /// The number of losses of power.
+    /// The number of power losses.
     package var powerLosses = 0
-    /// Whether commits have to survive a loss of power.
+    /// Whether commits must survive a power loss.
     package var isFull: Bool { synchronous == .full }
-    /// The number of processes that could not be put away when they were dead.
+    /// The number of loops of dead processes that never ended.
     package var leaks = 0
     /// The digest of all events.
     package private(set) var digest: UInt64 = 0xcbf2_9ce4_8422_2325
     /// The number of the last incident.
     package var lastIncident: Int { incidents.last }
-    /// The lines of the events, if wanted.
+    /// One line for each event, if wanted.
     package var trace: [String] = []
     /// The lives of processes and handlers, if wanted.
     package var timeline = WorldTimeline()
-    /// What is wrong; nil while everything is right.
+    /// The first violation; nil while there is none.
     package var violation: String? { model.violation }
     package var summary: String { model.summary }
     /// The number of handlers that ended.
     package var endedHandlers: Int { model.endedCount }
 
-    /// Takes over SQLite's memory; to be called once, before SQLite is used.
+    /// Replaces SQLite's allocator. Call it once, before SQLite is used.
     package static func prepareProcess() { dh_take_memory() }
 
     /// - Parameters:
-    ///   - trace: Whether to keep a line for each event, and the lives of processes and handlers.
-    ///   - makeAddition: Makes what the account has in addition, from its own seed; nil for nothing.
+    ///   - trace: Whether to keep one line for each event, and the lives of processes and handlers.
+    ///   - makeAddition: Makes the additional modules of the account from a seed; nil for none.
     package init(
         _ recipe: WorldRecipe, trace: Bool = false, addition makeAddition: MakeAddition? = nil
     ) {
@@ -119,7 +119,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         let clock = Clock()
         self.clock = clock
         disk = SimulatedDisk(seed: random.next())
-        // Everybody waits for a process that is frozen, so nothing changes meanwhile.
+        // All processes wait for the one that waits in SQLite, so nothing changes meanwhile.
         files = SQLiteFileSystem(
             disk, clock: { clock.wall }, wait: { clock.now += Int64($0) * 1000 })
         network = SimulatedNetwork(seed: random.next(), now: { clock.now })
@@ -134,7 +134,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         behavior.acknowledgements =
             Bool.random(using: &random)
             ? .prompt : .delayed(.milliseconds(Int64.random(in: 1...2000, using: &random)))
-        // Not drawn: earlier seeds keep their meaning.
+        // These options are not random, so that earlier seeds keep their meaning.
         options = Options(
             hasArchive: Bool.random(using: &random), hasLists: recipe.seed / 32 % 2 == 0,
             hasPubSub: makeAddition == nil && [0, 3].contains(recipe.seed / 64 % 4),
@@ -148,7 +148,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         incidents = Incidents(seed: random.next(), chosen: recipe.incidents)
         self.random = random
         connectParts()
-        // It holds the handler of a publication.
+        // This handler of the library holds the handler of a publication.
         if options.hasPubSub { observer.endingHandlers.append("pubsub.answered") }
         guard let makeAddition else { return }
         do {
@@ -218,7 +218,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         if wantsTrace { trace.append("\(events) \(clock.now / 1000) \(text)") }
     }
 
-    /// Records an incident, also for the timeline.
+    /// Logs an incident, also for the timeline.
     func mark(_ kind: WorldTimeline.Kind, _ text: @autoclosure () -> String) {
         let text = "\(kind.rawValue) \(incidents.last): \(text())"
         note(text)
@@ -229,7 +229,7 @@ package final class SimulatedWorld: @unchecked Sendable {
 
     // MARK: Running the code of a process
 
-    /// Runs code of a process. What it does after its death has no effect.
+    /// Runs code of a process. Its effects after the process's death are dropped.
     func run(_ process: SimulatedProcess, _ body: () -> Void) {
         let before = (disk.current, tasks.current)
         (disk.current, tasks.current) = (process.disk, process.disk)
@@ -251,9 +251,9 @@ package final class SimulatedWorld: @unchecked Sendable {
         case server
     }
 
-    /// Lets one thing happen.
+    /// Performs one event.
     ///
-    /// - Parameter limit: The time is advanced to this at most.
+    /// - Parameter limit: The time advances to this at most.
     /// - Returns: False when nothing can happen any more.
     func step(until limit: Int64) -> Bool {
         events += 1
@@ -305,7 +305,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     func choices() -> [Choice] {
         var choices: [Choice] = []
         for process in processes where !process.disk.isDead && !process.disk.isFrozen {
-            // The one whose call is under way waits on this stack.
+            // A process with a call in progress waits further down on this stack.
             if process.depth > 0 { continue }
             for job in tasks.jobs(of: process.disk) { choices.append(.job(process, job)) }
             for loop in process.driver.runs where loop.isReady(clock.now) {

@@ -5,7 +5,7 @@ package import XMPPAccount
 import XMPPCore
 import XMPPModules
 
-/// The application of the world: what its processes do, noted in tables that the model reads.
+/// The application of the world. Its handlers write their effects to tables that the model reads.
 ///
 /// The tables have no unique keys on purpose: a handler that ran twice leaves two rows.
 package enum WorldApp {
@@ -21,20 +21,20 @@ package enum WorldApp {
             """
         ])
 
-    /// The process whose code runs.
+    /// The process whose code is running.
     static var process: String { WorldTasks.shared.current?.name ?? "" }
 
-    /// What happens in memory, whatever becomes of the transaction.
+    /// Events in memory, which happen even if the transaction is rolled back.
     enum Sight {
         case called(n: Int)
-        /// An async handler started, and returned or was canceled.
+        /// An async handler has started; it has returned or was canceled.
         case started(n: Int, run: Int)
         case stopped(n: Int, run: Int)
     }
 
-    /// Reports to the model.
+    /// Reports an event to the model.
     nonisolated(unsafe) static var report: (Sight) -> Void = { _ in }
-    /// Lets time pass for the process whose code runs.
+    /// Lets time pass for the process whose code is running.
     nonisolated(unsafe) static var sleep: (Duration) async throws -> Void = { _ in }
     nonisolated(unsafe) private static var lastRun = 0
 
@@ -45,7 +45,7 @@ package enum WorldApp {
         ] + PubSubService.handlers
     }
 
-    /// The handlers that end what is in `world_bound`, by their ids.
+    /// The ids of the handlers that end entries of `world_bound`.
     static let endingHandlers = [
         Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id,
     ]
@@ -80,7 +80,8 @@ package enum WorldApp {
         return n
     }
 
-    /// Asks the peer, which answers at once, later, with an error, or never. Every other question has a chain of handlers.
+    /// Sends a request to the peer, which answers at once, later, with an error, or never. Every other request has a chain of
+    /// handlers.
     static func ask(from account: Account, in step: borrowing Step) throws -> Int {
         let n = try next(in: step)
         let want = ["result", "later", "error", "result", "silence"][n % 5]
@@ -118,7 +119,7 @@ package enum WorldApp {
         return n
     }
 
-    /// Publishes an item at the account's own node.
+    /// Publishes an item at the account's node.
     static func publish(from account: Account, in step: borrowing Step) throws -> Int {
         let n = try next(in: step)
         let item = PubSubItem(id: "i-\(n)", payload: Element("reading", namespace: namespace))
@@ -146,11 +147,11 @@ package enum WorldApp {
 
     // MARK: Handlers
 
-    /// Stores a message of the peer; some lead to more.
+    /// Stores a message of the peer. Some messages lead to more work.
     ///
     /// - Parameters:
-    ///   - id: Its id, followed by a space and what is wrong with it if anything is.
-    ///   - number: The number that it holds; nil for none.
+    ///   - id: The id of the message, followed by a space and a description if the message is wrong.
+    ///   - number: The number in the message; nil for none.
     package static func received(
         _ id: String, _ number: Int?, by account: Account, in step: borrowing Step
     ) throws {
@@ -161,7 +162,7 @@ package enum WorldApp {
         if number % 5 == 0 { _ = try work(in: step) }
     }
 
-    /// A message has arrived.
+    /// Called for a message.
     struct Received: Handler {
         static let id = "world.received"
         func run(_ call: borrowing Call<MessageReceived>) throws {
@@ -206,12 +207,12 @@ package enum WorldApp {
         }
     }
 
-    /// An item of the peer has arrived.
+    /// Called for an item of the peer.
     struct Noticed: Handler {
         static let id = "world.noticed"
         func run(_ call: borrowing Call<PubSubEvent>) throws {
             guard case .items(let items) = call.change else { return }
-            // A bad one may come without its content.
+            // A bad item may arrive without its content.
             for item in items where item.id != HostileStanzas.badID {
                 try call.step.execute(
                     "INSERT INTO world_received(stanza, process) VALUES (?, ?)",
@@ -221,7 +222,7 @@ package enum WorldApp {
         }
     }
 
-    /// Passes the answer on to the handler that it holds.
+    /// Passes the answer on to the handler that this one holds.
     struct Relay: Handler {
         static let id = "world.relay"
         var then: Durable<IQReply>
@@ -247,7 +248,7 @@ package enum WorldApp {
 
     struct TooEarly: Error {}
 
-    /// A timer; every other one works at its second call.
+    /// A timer. Every other one succeeds only at its second call.
     struct Remind: Handler {
         static let id = "world.remind"
         static let retry = RetryPolicy(firstDelay: .milliseconds(5), factor: 1, deaths: .max)
@@ -259,14 +260,14 @@ package enum WorldApp {
             }
             let isEarly = call.attempt == 1 && due.map { call.step.now < $0 } ?? false
             try WorldApp.ended(n, isEarly ? "early" : "fired", in: call.step)
-            // Undone with everything else of this call.
+            // This error rolls back everything from this call.
             if n % 2 == 0 && call.attempt == 1 { throw TooEarly() }
         }
     }
 
     struct Job: RestorableContext, Codable { var n: Int }
 
-    /// An async handler: it may run again after the death of its process, and ends once.
+    /// An async handler. It may run again after the death of its process, and ends once.
     struct Work: AsyncHandler {
         static let id = "world.work"
         static let retry = RetryPolicy(firstDelay: .milliseconds(5), factor: 1, deaths: .max)
@@ -289,7 +290,7 @@ package enum WorldApp {
         return lastRun
     }
 
-    /// Gives other tasks a turn.
+    /// Lets other tasks run.
     private static func pause() async {
         await withCheckedContinuation { continuation in Task { continuation.resume() } }
     }

@@ -2,7 +2,7 @@ import Handlers
 import XMPPCore
 import XMPPTestKit
 
-/// The archive of the account, which holds what the peer and strangers send.
+/// The account's archive of the messages from the peer and from strangers.
 ///
 /// `@unchecked Sendable`: one thread uses it.
 final class WorldArchive: @unchecked Sendable {
@@ -14,7 +14,7 @@ final class WorldArchive: @unchecked Sendable {
 
     /// Stores a message.
     ///
-    /// - Returns: The message as it is delivered, with its id in the archive.
+    /// - Returns: The message to deliver, with its id in the archive.
     func add(_ message: Element, from sender: JID, at now: Timestamp) -> Element {
         var stored = message
         stored["from"] = ForeignText("\(sender)")

@@ -1,17 +1,16 @@
-/// How many rows each table of a world's database may have.
+/// The maximum number of rows of each table in a world's database.
 ///
-/// A table that is not named here is a violation, so that a new one gets a bound.
+/// A table that is missing here is a violation, so that every new table gets a bound.
 struct WorldBounds {
-    /// The handlers of the application that were ever bound, the messages of the peer, and everything that was ever sent to the
-    /// account.
+    /// The number of all handlers that the application has bound, of the peer's messages, and of all stanzas sent to the account.
     let bound: Int, messages: Int, sent: Int
     let lives: Int, powerLosses: Int
-    /// The processes that live.
+    /// The number of live processes.
     let alive: Int
-    /// Whether everything has ended, so that nothing may be left that waits.
+    /// Whether everything has ended, so that no row may be waiting.
     let isAtRest: Bool
     let hasArchive: Bool
-    /// The pages of archives that were asked for: each has an answer.
+    /// The maximum number of requested archive pages, each of which has an answer.
     private var pages: Int { hasArchive ? sent : 0 }
 
     private static let single: Set<String> = [
@@ -19,13 +18,13 @@ struct WorldBounds {
         "roster",
         "session",
     ]
-    /// What waits for the server, for a handler or for a process.
+    /// Tables of rows that wait for the server, for a handler or for a process.
     private static let waiting: Set<String> = [
         "archive_query", "deferred", "delivery", "dropped_call", "event", "inbound_request", "outbox",
         "request",
         "seen", "subscription_stanza", "subscription_wait",
     ]
-    /// Tables of features that no world uses.
+    /// Tables of features that worlds do not use.
     private static let unused: Set<String> = [
         "capability", "capability_query", "contact_presence", "entity", "occupant", "push_registration",
         "push_removal", "room", "room_invitation", "room_message", "room_watch", "subscription_request",
@@ -41,18 +40,19 @@ struct WorldBounds {
         return switch table {
         // The listeners for messages and items stay, and one of the addition.
         case "handler": isAtRest ? 3 : bound + 30
-        // The last item is shown again when a session begins.
+        // The server shows the last item again when a session starts.
         case "pubsub_seen_item": min(messages, 64)
-        // Beside those of the application: what modules ask when a session begins, the relays of chains, and pages of archives.
+        // Endings of the application, of modules' requests at the start of a session, of relays in chains, and of archive pages.
         case "ending": 2 * bound + 6 * lives + pages + (addition == nil ? 0 : 20)
-        // A message is known by its id, and by its places in archives; a sent one, too.
+        // A message is stored with its id and its places in archives. A sent message has marks, too.
         case "seen_mark": 4 * sent + bound
         case "seen_sender": 6
         case "listener": 2
-        // Until a process takes the account over, each that opens an older store finds that it is one.
+        // After a power loss, each process that opens the older store records a new identity, until a process takes over the
+        // account.
         case "identity": powerLosses == 0 ? 1 : 1 + lives
         case "connected_clock": 2
-        // Those of dead processes are freed by the next one.
+        // The next process frees the slots of dead processes.
         case "connected_slot": isAtRest ? 2 * alive : 2 * lives
         case "module": 5
         case "module_schema": 20
@@ -63,7 +63,7 @@ struct WorldBounds {
         }
     }
 
-    /// - Returns: What is wrong; nil when nothing is.
+    /// - Returns: A description of the violation; nil if there is none.
     func violation(of counts: [(table: String, rows: Int)]) -> String? {
         for (table, rows) in counts {
             guard let limit = limit(of: table) else { return "the table \(table) has no bound" }

@@ -1,21 +1,21 @@
 import Handlers
 import Platform
 
-/// Calls the turns of a process's loops in the order of the world's schedule.
+/// Runs the turns of a process's loops in the order that the world's schedule chooses.
 ///
 /// `@unchecked Sendable`: one thread uses it.
 final class WorldDriver: LoopDriver, @unchecked Sendable {
     /// A loop between two turns.
     final class Run: RunningLoop, @unchecked Sendable {
         let name: String
-        /// Makes the loop at its first turn; nil afterwards, as it keeps what keeps this driver.
+        /// Makes the loop at its first turn. It is nil afterwards, because it keeps objects that keep this driver.
         private var make: (@Sendable () -> any DrivenLoop)?
         private var loop: (any DrivenLoop)?
         private var pause: Pause?
-        /// When the pause is over, in nanoseconds; nil without limit.
+        /// The end of the pause, in nanoseconds; nil for no limit.
         private(set) var deadline: Int64?
         private(set) var isOver = false
-        /// Whether a turn goes on.
+        /// Whether a turn is running.
         private(set) var isTurning = false
         private unowned let driver: WorldDriver
 
@@ -51,7 +51,7 @@ final class WorldDriver: LoopDriver, @unchecked Sendable {
             }
         }
 
-        /// Makes one turn.
+        /// Runs one turn.
         func turn(_ now: Int64) {
             var found = pause
             if found != nil { find(&found!) }
@@ -78,7 +78,7 @@ final class WorldDriver: LoopDriver, @unchecked Sendable {
     private(set) var runs: [Run] = []
     private let now: () -> Int64
     private let events: (Int32) -> PollEvents
-    /// Works until a loop is over.
+    /// Runs the world until a loop is over.
     private let wait: (Run) -> Void
 
     init(
@@ -98,6 +98,6 @@ final class WorldDriver: LoopDriver, @unchecked Sendable {
 
     private func join(_ run: Run) { if !run.isOver { wait(run) } }
 
-    /// When a loop has something to do next, without descriptors.
+    /// The earliest deadline of the loops' pauses.
     var nextDeadline: Int64? { runs.filter { !$0.isOver }.compactMap(\.deadline).min() }
 }

@@ -2,23 +2,22 @@ import Handlers
 import HandlersTestKit
 import XMPPCore
 
-/// What the server keeps for the account beside messages: its roster (RFC 6121 section 2) and its block list (XEP-0191). Another
-/// device of the user changes them as well.
+/// The account's roster (RFC 6121 section 2) and block list (XEP-0191) at the server. Another device of the user also changes them.
 final class WorldLists {
     static let namespaces: Set<String> = [Namespaces.roster, Namespaces.blocking]
 
     /// The names of the contacts, by address.
     private var contacts: [String: String] = [:]
-    /// What changed with each version of the roster; the first makes version 1.
+    /// The changed contact of each roster version; the first entry makes version 1.
     private var changed: [String] = []
     private var blocked: Set<String> = []
-    /// The sessions that asked for a list, and are told what changes: session and address, by the list.
+    /// The sessions that requested a list and receive its pushes: session and address, by list.
     private var interested: [String: [Int: JID]] = [:]
     private var lastPush = 0
 
     private var version: String { String(changed.count) }
 
-    /// The lists as the account has to have them once everything has come to rest; in the form of ``Observer/lists()``.
+    /// The lists that the account must have once everything has come to rest, in the form of ``Observer/lists()``.
     var text: String {
         (contacts.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" } + blocked.sorted())
             .joined(separator: " ")
@@ -26,10 +25,10 @@ final class WorldLists {
 
     static func contact(_ number: Int) -> String { "c\(number)@\(WorldServer.domain)" }
 
-    /// A request of the account.
+    /// Answers a request of the account.
     ///
-    /// - Parameter session: Who asks.
-    /// - Returns: What is sent, in this order.
+    /// - Parameter session: The session that sent the request.
+    /// - Returns: The stanzas to send, in this order.
     func replies(to element: Element, of session: Int?) -> [Element] {
         guard let iq = try? IQ(element: element), let payload = iq.payload, let from = iq.from else {
             return []
@@ -58,7 +57,7 @@ final class WorldLists {
         }
     }
 
-    /// Another device changes one of the lists.
+    /// Changes one of the lists in the name of another device.
     func change(using random: inout SeededGenerator) -> [Element] {
         let jid = Self.contact(Int.random(in: 0..<6, using: &random))
         switch Int.random(in: 0..<4, using: &random) {
@@ -70,14 +69,14 @@ final class WorldLists {
 
     /// Forgets the sessions that are over.
     ///
-    /// - Parameter isOpen: Whether a session can still be told something.
+    /// - Parameter isOpen: Whether a session can still receive pushes.
     func forgetSessions(but isOpen: (Int) -> Bool) {
         for (list, sessions) in interested { interested[list] = sessions.filter { isOpen($0.key) } }
     }
 
     // MARK: The roster
 
-    /// The whole of it; after few changes these as pushes (RFC 6121 section 2.6.3).
+    /// Returns the whole roster, or the changes as pushes if they are few (RFC 6121 section 2.6.3).
     private func roster(asked: String?, by jid: JID, _ iq: IQ) -> [Element] {
         if let known = asked.flatMap({ Int($0) }), 0...changed.count ~= known, known > 0,
             changed.count - known < 4

@@ -1,19 +1,19 @@
 import XMPPCore
 
-// What is read of the application's tables, and what its ids mean.
+// The rows that the model reads from the application's tables, and the meaning of their ids.
 extension WorldModel {
     /// The rows of the application since the last look.
     struct Look {
         var bound: [(n: Int, kind: String, stanza: String?, process: String)] = []
         var ended: [(row: Int, n: Int, outcome: String, process: String)] = []
         var received: [(row: Int, stanza: String, process: String)] = []
-        /// The handlers in the table that end once and whose end is noted.
+        /// The number of waiting handlers that end once and store their ending.
         var waiting = 0
-        /// The requests and stanzas of sessions before the last one.
+        /// The number of requests and stanzas from sessions before the last one.
         var ofLostSessions = 0
-        /// How often the stream was taken over.
+        /// The number of takeovers of the stream.
         var epoch = 0
-        /// How often the store found that it is older than what was sent.
+        /// How often a store found that it is older than the stanzas sent from it.
         var copies = 0
     }
 
@@ -27,7 +27,7 @@ extension WorldModel {
         }
     }
 
-    /// The rows of the application, whenever they were written.
+    /// All rows of the application.
     struct Stored {
         struct Bound: Equatable { var kind = "", stanza = "", process = "" }
         var bound: [Int: Bound] = [:]
@@ -35,13 +35,13 @@ extension WorldModel {
         var received: [String] = []
     }
 
-    /// The id of a message of the peer in a row, without what is wrong with it.
+    /// The id of a peer's message in a row, without the description of an error.
     static func id(_ row: String) -> String { String(row.prefix { $0 != " " }) }
 
-    /// The id of a message of the peer, or of an answer of it; nil for one that holds nothing for the application.
+    /// The id of a message or answer of the peer; nil for one that contains nothing for the application.
     static func numbered(_ id: ForeignText) -> String? {
         var id = "\(id)"
-        // An item of a message, shown again.
+        // A message with an item that the server showed again.
         if id.hasPrefix("again-"), let start = id.firstIndex(of: "p") { id = String(id[start...]) }
         return id.hasPrefix("p-") || id.hasPrefix("q-") ? id : nil
     }
@@ -56,22 +56,22 @@ extension WorldModel {
         ["question", "message", "change", "publication"].contains(kind)
     }
 
-    /// What is wrong, without the numbers and names of a run.
+    /// The violation without the numbers and names of the run.
     package var kind: String? {
         violation?.split(separator: " ").filter { !$0.contains(where: \.isNumber) }.joined(separator: " ")
     }
 
     /// A session as the server sees it.
     struct Session {
-        /// The ids of the counted stanzas of the peer in the order in which they were handed over; nil for others.
+        /// The ids of the peer's counted stanzas in the order of their delivery; nil for stanzas of others.
         var delivered: [String?] = []
         var acknowledged = 0
         /// The ids of counted stanzas of the client.
         var arrived: Set<String> = []
         var lastNumber = 0
-        /// The stored message that was delivered last: its place among the delivered ones, and its number.
+        /// The last delivered message that is stored: its place among the delivered ones, and its number.
         var lastStored = (place: -1, number: 0)
-        /// The same of the messages that hold an item.
+        /// The same for messages that contain an item.
         var lastItem = (place: -1, number: 0)
     }
 }

@@ -1,49 +1,49 @@
 import XMPPCore
 import XMPPTestKit
 
-/// What must be true of a world, from outside: it knows what the server saw, what callers were told and what the application's
-/// tables say, and none of the library's code.
+/// Checks what must be true of a world. It knows the server's log, the confirmations to callers and the application's tables, and
+/// none of the library's code.
 package final class WorldModel {
-    /// A sentence about what is wrong.
+    /// The description of the first violation.
     private(set) var violation: String?
 
-    /// How each thing that the application waits for ended.
+    /// The outcome of each entry that has ended.
     private var ended: [Int: String] = [:]
-    /// What the application waits for, and the process that bound it.
+    /// The entries that the application has bound, with their processes.
     private var bound: [Int: (kind: String, process: String)] = [:]
     /// The ids of all stanzas that were ever committed.
     private var boundIDs: Set<String> = []
-    /// The ids of those that still are, by what they are for.
+    /// The stanzas of the entries that are still committed.
     private var stanzas: [Int: String] = [:]
-    /// The messages of the peer that were stored, in order.
+    /// The stored messages of the peer, in order.
     private(set) var received: [String] = []
     private var receivedIDs: Set<String> = []
-    /// What callers were told to be committed, and their processes.
+    /// The entries that were confirmed to callers as committed, with the callers' processes.
     private var confirmed: [Int: String] = [:]
     /// The messages of the peer that were acknowledged to the server.
     private var acknowledgedIDs: Set<String> = []
     /// The requests whose answers were acknowledged to the server, by their numbers.
     private var answered: Set<Int> = []
     private var epoch = 0
-    /// The process that stored what came on the stream since the last takeover.
+    /// The process that stored stanzas from the stream since the last takeover.
     private var owner: String?
-    /// How often each timer was called, whatever became of that.
+    /// How often each timer was called, rolled-back calls included.
     private var calls: [Int: Int] = [:]
-    /// The async handlers that run: the number of the run and its process.
+    /// The running async handlers: the number of the run, and its process.
     private var runs: [Int: (run: Int, process: String)] = [:]
     private static let callLimit = 30
 
     private var sessions: [Int32: Session] = [:]
     private var resuming: [Int32: UInt32] = [:]
-    /// What arrived at the server, over all sessions.
+    /// The ids of all stanzas that arrived at the server, over all sessions.
     private(set) var arrivals: Set<String> = []
-    /// Where the messages of the peer were delivered, oldest first.
+    /// The sessions and places at which each message of the peer was delivered, oldest first.
     private var places: [String: [(session: Int32, place: Int)]] = [:]
-    /// The messages that hold an item of a node, and are in no archive.
+    /// The messages that contain an item of a node. They are in no archive.
     private var items: Set<String> = []
-    /// Whether messages come out of an archive, too, in the order in which the peer sent them.
+    /// Whether messages also come from an archive, in the order in which the peer sent them.
     var hasArchive = false
-    /// The process of the stream that was opened last, and when that was.
+    /// The process of the stream that was opened last, and the time of its opening.
     private var stream: (process: String, since: Int64) = ("", 0)
 
     package func fail(_ sentence: @autoclosure () -> String) {
@@ -55,22 +55,22 @@ package final class WorldModel {
     private(set) var marks = Marks()
     /// The marks after each look.
     private var history = [Marks()]
-    /// The things that ended and the messages that were stored, in the order of their rows.
+    /// The ended entries and the stored messages, in the order of their rows.
     private var endedNumbers: [Int] = []
-    /// Whether the store has lost commits with the power, which it was allowed to.
+    /// Whether the store has lost commits with the power, as it may without FULL.
     private var mayBeOlder = false
-    /// Messages that were stored, and handlers that ended, and gone after a loss of power that may take them.
+    /// Stored messages and ended handlers that a permitted power loss has removed.
     private var lost: Set<String> = []
     private var lostEnds: Set<Int> = []
 
-    /// Power was lost.
+    /// Updates the model after a power loss.
     ///
-    /// A store may lose the newest commits that were seen: a process that was killed before its sync leaves a commit that another
-    /// one reads, and that the next loss of power takes. With FULL nobody may have been told of it.
+    /// A store may lose the newest commits that were seen. A process that was killed before its sync leaves a commit that other
+    /// processes can read, and the next power loss can remove it. With FULL, no such commit may have been confirmed to anyone.
     ///
     /// - Parameters:
-    ///   - found: What the store holds now.
-    ///   - isFull: Whether a commit that was done had to survive.
+    ///   - found: The newest rows of the store after the power loss.
+    ///   - isFull: Whether a finished commit must survive.
     func losePower(found: Marks, isFull: Bool) {
         let index = history.indices.dropLast().last { found.isWithin(history[$0], history[$0 + 1]) }
         guard let last = index ?? history.firstIndex(of: found) else {
@@ -99,15 +99,15 @@ package final class WorldModel {
         }
         guard !isFull else { return }
         lost.formUnion(forgotten)
-        // What was acknowledged is counted again, from an older state.
+        // The client counts acknowledged stanzas again, from an older state.
         for number in sessions.keys { sessions[number]?.acknowledged = 0 }
         answered = answered.filter { ended[$0] != nil }
         mayBeOlder = true
-        // What was read may be sent again, by what does not know of it.
+        // A store that has forgotten a message may send it again.
         (read, lastRead) = ([], 0)
     }
 
-    /// Checks what a FULL store must have kept, before the model forgets the rest.
+    /// Checks that a FULL store has kept what it must keep, before the model forgets the lost rows.
     private func checkDurable(_ found: Marks) {
         let lost = "before power was lost, and is not in the store"
         for (n, process) in confirmed.sorted(by: { $0.key < $1.key }) where n > found.bound {
@@ -125,7 +125,7 @@ package final class WorldModel {
         }
     }
 
-    /// Compares the rows of the application with what was seen of them, and with what others were told.
+    /// Compares the rows of the application with those seen earlier, and with the confirmations to others.
     func check(_ stored: Stored) {
         for (n, process) in confirmed.sorted(by: { $0.key < $1.key })
         where stored.bound[n]?.process != process {
@@ -182,7 +182,7 @@ package final class WorldModel {
         for row in look.received {
             marks.received = max(marks.received, row.row)
             let id = Self.id(row.stanza)
-            // What a store has forgotten, such as a key, cannot be used for what was sent with it.
+            // A store that has lost a key cannot read messages that were encrypted with it.
             if id != row.stanza && !mayBeOlder && !isTooOld(id) { fail(row.stanza) }
             received.append(id)
             lost.remove(id)
@@ -198,11 +198,11 @@ package final class WorldModel {
         }
     }
 
-    /// Messages are stored in the order in which a session delivered them.
+    /// Checks that messages are stored in the order of their delivery in a session.
     ///
-    /// A page of an archive may bring them earlier, in the order in which the peer sent them: where the two orders differ, both are
-    /// right. They do when the server hands over again what an older session has left. An item comes in no page, so a message that was
-    /// sent after it may be stored before.
+    /// A page of an archive may bring messages earlier, in the order in which the peer sent them. If the two orders differ, both
+    /// are right. They differ when the server delivers again the stanzas that an older session has left. A message with an item is
+    /// in no page, so a message that was sent after it may be stored before it.
     private func checkOrder(_ id: String) {
         guard let places = places[id], let number = places.last?.session, let session = sessions[number]
         else { return }
@@ -230,7 +230,7 @@ package final class WorldModel {
 
     private func kind(of n: Int) -> String { bound[n]?.kind ?? "-" }
 
-    /// A caller was told that this is committed.
+    /// Records that a caller received the confirmation of a commit.
     func confirm(_ n: Int, to process: String) {
         if confirmed.updateValue(process, forKey: n) != nil { fail("\(n) was confirmed to two callers") }
         checkConfirmed(n, process)
@@ -261,13 +261,13 @@ package final class WorldModel {
 
     /// - Parameters:
     ///   - process: The process of the connection.
-    ///   - sent: When it had sent what arrived last.
+    ///   - sent: The time when the process had sent the bytes that arrived last.
     func see(_ row: ServerLogRow, of process: String, sent: Int64, now: Int64) {
         switch row.event {
-        // What was sent before the last takeover arrives late, and opens no stream that lasts.
+        // A stanza that was sent before the last takeover arrives late, and opens no lasting stream.
         case .bound, .resumed: if sent >= stream.since { stream = (process, now) }
         case .received where row.session > 0 && (row.isCounted || row.name == "a"):
-            // What was under way then may still arrive.
+            // Stanzas that were in transit at that time may still arrive.
             if process != stream.process && sent > stream.since {
                 fail(
                     "\(row.name ?? "") \(row.id ?? "") came from \(process) after \(stream.process) had opened a stream"
@@ -299,7 +299,7 @@ package final class WorldModel {
         }
     }
 
-    /// The client says that it has handled so many.
+    /// Checks a count that the client acknowledges.
     private func acknowledge(_ h: UInt32, _ number: Int32) {
         guard let session = sessions[number] else {
             if h > 0 { fail("h=\(h) in session \(number), to which nothing was sent") }
@@ -346,19 +346,19 @@ package final class WorldModel {
 
     /// Whether a message of the peer is too old to be read.
     var isTooOld: (String) -> Bool = { _ in false }
-    /// What the peer has read since the last loss of commits, and the number of the last.
+    /// The messages that the peer has read since the last loss of commits, and the number of the last one.
     private var read: Set<String> = []
     private var lastRead = 0
 
-    /// The peer has read a message of the application's, which the modules of an addition have carried.
+    /// Records that the peer has read a message of the application, sent through an addition's modules.
     ///
-    /// - Parameter id: `s-`, its number in `world_bound`, `-` and more.
+    /// - Parameter id: `s-`, the number in `world_bound`, `-`, and a suffix.
     package func peerRead(_ id: String) {
         let n = Self.number(in: id)
         if !boundIDs.contains(id) { fail("\(id) was read by the peer and is not committed") }
         if !read.insert(id).inserted { fail("\(id) was read twice by the peer") }
         arrivals.insert(id)
-        // With NORMAL it may have been under way when the power was lost, and be bound no more. Its number is used again.
+        // With NORMAL, the message may have been in transit at a power loss that removed its row. Its number is then used again.
         guard stanzas[n] == id else { return }
         if n < lastRead { fail("\(id) was read by the peer after \(lastRead)") }
         lastRead = n
@@ -366,12 +366,12 @@ package final class WorldModel {
 
     // MARK: The end
 
-    /// Whether everything has ended, and so many messages of the peer are stored.
+    /// Whether everything has ended, and this number of messages of the peer is stored.
     func isSettled(messages: Int) -> Bool {
         ended.count == bound.count && received.count + lost.count == messages
     }
 
-    /// What must hold once everything has come to rest.
+    /// Checks what must be true once everything has come to rest.
     func checkEnd(messages: Int) {
         for (n, process) in confirmed.sorted(by: { $0.key < $1.key }) { checkConfirmed(n, process) }
         for n in bound.keys.sorted() where ended[n] == nil {

@@ -1,4 +1,4 @@
-/// What a run of a world follows from: equal recipes give equal runs, on every machine and in every build.
+/// The inputs that determine a run of a world. Equal recipes give equal runs, on every machine and in every build.
 package struct WorldRecipe: Hashable, Sendable {
     package var seed: UInt64
     /// The number of processes after which the faults stop, from 1.
@@ -10,13 +10,13 @@ package struct WorldRecipe: Hashable, Sendable {
         (self.seed, self.lives, self.incidents) = (seed, lives, incidents)
     }
 
-    /// Looks for a shorter run that fails too, by leaving incidents out.
+    /// Searches for a shorter failing run by leaving out incidents.
     ///
     /// - Parameters:
     ///   - last: The number of the last incident of this run.
-    ///   - fails: Makes a run and returns the number of its last incident; nil if nothing is wrong in it. It may give up by
-    ///     returning nil from then on.
-    /// - Returns: The recipe with the fewest incidents that was found.
+    ///   - fails: Runs a recipe and returns the number of its last incident, or nil if the run has no violation. To stop the
+    ///     search, it returns nil from then on.
+    /// - Returns: The failing recipe with the fewest incidents that was found.
     package func shortened(last: Int, fails: (WorldRecipe) -> Int?) -> WorldRecipe {
         var shortest = self
         var kept = (incidents ?? Set(1...max(1, last))).sorted()

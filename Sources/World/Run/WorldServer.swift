@@ -3,7 +3,7 @@ import HandlersTestKit
 package import XMPPCore
 import XMPPTestKit
 
-/// The XMPP server of the world with the peer behind it, at the other end of the simulated network.
+/// The XMPP server of the world and the peer connected to it, at the other end of the simulated network.
 package final class WorldServer {
     static let domain = "world.example"
     package static let account = try! JID("romeo@world.example")
@@ -11,13 +11,13 @@ package final class WorldServer {
     static let peerTexts: [ForeignText?] = [ForeignText("\(peer)"), ForeignText("\(peer.bare)")]
     static let stranger = try! JID("tybalt@elsewhere.example/street")
     static let password = "secret"
-    /// The node at which the peer publishes.
+    /// The node where the peer publishes.
     static let node = "urn:durable-handlers:world:node"
 
     private(set) var core: ServerDomain
     private var parsers: [Int: StreamParser] = [:]
     private let network: SimulatedNetwork
-    /// What is sent later: when, in nanoseconds, and in whose name.
+    /// The stanzas to send later: the time in nanoseconds, and the sender.
     private var answers: [(due: Int64, element: Element, from: JID)] = []
     private var lastID = 0
     /// The number of messages that the peer has sent.
@@ -25,23 +25,23 @@ package final class WorldServer {
     /// The number of stanzas that others have sent to the account.
     private(set) var sent = 0
     private var random: SeededGenerator
-    /// The id of the last question to the peer, which a stranger may try to answer.
+    /// The id of the last request to the peer, which a stranger may try to answer.
     private var lastQuestion: String?
-    /// The messages of the peer, when the account has an archive.
+    /// The archive of the messages; nil if the account has none.
     private let archive: WorldArchive?
-    /// The roster and the block list, when the account has them.
+    /// The roster and the block list; nil if the account has none.
     let lists: WorldLists?
-    /// Whether a session that was resumed goes on with the parser of its last connection, as Prosody's do: what was torn there
-    /// swallows what comes next.
+    /// Whether a resumed session continues with the parser of its last connection, as in Prosody. An element that was cut off there
+    /// swallows the bytes that come next.
     private let keepsParsers: Bool
     private let hasPubSub: Bool
     /// The last item that the peer has published.
     private var lastItem: Element?
     private var shown = 0
-    /// The last connection of each session, and the parsers of those that ended.
+    /// The last connection of each session, and the parsers of connections that ended.
     private var lastLinks: [Int: Int] = [:]
     private var leftParsers: [Int: StreamParser] = [:]
-    /// Answers for the modules that the account has in addition.
+    /// Answers for the additional modules of the account.
     weak var addition: (any WorldExtension)? {
         didSet {
             guard let namespaces = addition?.namespaces else { return }
@@ -49,7 +49,7 @@ package final class WorldServer {
             core.services[Self.peer.bare] = .some(namespaces)
         }
     }
-    /// Told of every row of the server's log.
+    /// Called for every row of the server's log.
     var onRow: (ServerLogRow) -> Void = { _ in }
 
     init(seed: UInt64, network: SimulatedNetwork, behavior: ServerBehavior, options: SimulatedWorld.Options) {
@@ -79,7 +79,7 @@ package final class WorldServer {
             ended: { [unowned self] link in ended(link) })
     }
 
-    /// What the server itself answers for the account.
+    /// The namespaces of requests that the server answers for the account.
     private var ownNamespaces: Set<String> {
         var namespaces: Set<String> = archive == nil ? [] : [Namespaces.mam]
         if lists != nil { namespaces.formUnion(WorldLists.namespaces) }
@@ -155,7 +155,7 @@ package final class WorldServer {
         }
     }
 
-    /// Answers for the account, as its server does.
+    /// Answers a request in the account's name.
     private func serve(_ element: Element) {
         if element.firstElement?.namespace == Namespaces.mam {
             for reply in archive?.service.replies(to: element) ?? [] { send(reply, from: Self.account) }
@@ -181,7 +181,7 @@ package final class WorldServer {
 
     private func follow(_ row: ServerLogRow) {
         if row.event == .bound, let lastItem {
-            // Servers show the last item of a node again when a session begins (XEP-0163 section 4.3.3).
+            // Servers show the last item of a node again when a session starts (XEP-0163 section 4.3.3).
             shown += 1
             let id = "again-\(shown)-\(lastItem["id"] ?? "")"
             answers.append((now + 1, event(lastItem, id: id), Self.peer.bare))
@@ -195,12 +195,12 @@ package final class WorldServer {
 
     // MARK: Time
 
-    /// When something is due, in nanoseconds.
+    /// The time of the next event, in nanoseconds.
     var nextDue: Int64? {
         [core.nextDue.map { $0 * 1_000_000 }, answers.map(\.due).min()].compactMap(\.self).min()
     }
 
-    /// The time of the server, in nanoseconds; it is not the clock of the machine.
+    /// The time of the server, in nanoseconds. It is not the clock of the machine.
     private var now: Int64 = 0
 
     private var wall: Timestamp { Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000) }
@@ -220,16 +220,16 @@ package final class WorldServer {
 
     // MARK: The peer
 
-    /// The peer sends its next message.
+    /// Sends the next message of the peer.
     ///
-    /// - Parameter isPlain: Whether it is none of the addition's.
+    /// - Parameter isPlain: Whether to send it without the addition's form.
     func sendMessage(isPlain: Bool = true) {
         lastMessage += 1
         if hasPubSub, isPlain, lastMessage % 3 == 0 {
             let item = Element(
                 "item", namespace: Namespaces.pubsubEvent, attributes: ["id": "p-\(lastMessage)"])
             lastItem = item
-            // Every other event holds an item that cannot be read, before the one that can.
+            // Every other event contains an unreadable item before the readable one.
             let bad = lastMessage % 2 == 0 ? [HostileStanzas.item(space: Namespaces.pubsubEvent)] : []
             send(event(item, id: "p-\(lastMessage)", after: bad), from: Self.peer.bare)
             core.endTurn()
@@ -253,7 +253,7 @@ package final class WorldServer {
             children: [event])
     }
 
-    /// Sends a message of the peer, which the archive keeps.
+    /// Sends a message of the peer. The archive stores it, too.
     package func sendOfPeer(_ message: Element) {
         send(archive?.add(message, from: Self.peer, at: wall) ?? message, from: Self.peer)
     }
@@ -263,7 +263,7 @@ package final class WorldServer {
         core.send(stanza, from: jid)
     }
 
-    /// Sends an answer of an account's server; ``WorldExtension/receive(_:at:)`` may call it.
+    /// Sends the answer of an account's server. ``WorldExtension/receive(_:at:)`` may call it.
     package func answer(_ element: Element, from jid: JID) { send(element, from: jid) }
 
     private func answer(_ element: Element) {
@@ -285,7 +285,7 @@ package final class WorldServer {
 
     // MARK: Lists
 
-    /// Another device of the user changes the roster or the block list.
+    /// Changes the roster or the block list in the name of another device of the user.
     func changeLists(using random: inout SeededGenerator) {
         guard let lists else { return }
         lists.forgetSessions { !core.sessions(of: .session($0)).isEmpty }
@@ -296,9 +296,10 @@ package final class WorldServer {
 
     // MARK: Faults
 
-    /// Lets one session be acknowledged as XEP-0198 forbids, or not at all, until it ends or ``behave()``.
+    /// Makes the server acknowledge one session against XEP-0198, or not at all, until the session ends or ``behave()`` is called.
     ///
-    /// A count that is too high is so by more than was sent: a client cannot notice a smaller error, and loses by it.
+    /// A count that is too high is always higher than the number of sent stanzas. A client cannot notice a smaller error, and would
+    /// lose stanzas.
     func misbehave(using random: inout SeededGenerator) {
         guard let session = core.sessions(of: .jid(Self.account)).randomElement(using: &random) else {
             return
@@ -310,10 +311,10 @@ package final class WorldServer {
         core.setAcknowledgements(ways.randomElement(using: &random) ?? .never, of: .session(session))
     }
 
-    /// Lets all sessions be acknowledged as they should be.
+    /// Makes the server acknowledge all sessions correctly.
     func behave() { core.setAcknowledgements(.prompt, of: .everyone) }
 
-    /// Somebody else sends what nobody should be harmed by.
+    /// Sends hostile stanzas of a stranger, or a repetition that the addition makes.
     func sendStrange(using random: inout SeededGenerator) {
         if let addition, Bool.random(using: &random), let repetition = addition.repetition(&random) {
             send(repetition, from: Self.peer)
@@ -321,7 +322,7 @@ package final class WorldServer {
             let stanzas = HostileStanzas(
                 question: lastQuestion ?? "q-0", lastMessage: lastMessage, hasLists: lists != nil)
             for stanza in stanzas.some(using: &random) {
-                // What others say is archived as well, and may stand in a page between what the peer says.
+                // The archive also stores messages of strangers, so a page may contain them between messages of the peer.
                 let isArchived = stanza.name == "message" && stanza["type"] == nil
                 send(
                     isArchived ? archive?.add(stanza, from: Self.stranger, at: wall) ?? stanza : stanza,
@@ -332,19 +333,19 @@ package final class WorldServer {
         perform()
     }
 
-    /// Ends all sessions; what they had not handed over goes to the offline store.
+    /// Ends all sessions. Undelivered messages go to the offline store.
     func expireSessions() {
         core.expire(.everyone)
         perform()
     }
 
-    /// Stops and starts again: every connection ends, every session is over, offline messages stay.
+    /// Stops and restarts the server. Every connection and every session ends, and offline messages stay.
     func restart() {
         core.shutDown(StreamError(.systemShutdown))
         perform()
         for link in network.open { network.reset(link) }
     }
 
-    /// The messages that wait for the account's next presence.
+    /// The number of messages that wait for the account's next presence.
     var offlineCount: Int { core.offlineMessages(of: "romeo").count }
 }

@@ -1,4 +1,4 @@
-/// The lives of the processes and handlers of a run, to be drawn. Times in nanoseconds of the world.
+/// The lives of the processes and handlers of a run, for drawing. Times are in nanoseconds of the world.
 package struct WorldTimeline {
     package enum Kind: String {
         case kill, freeze, disk, memory, message, push, reset, block, outage, expiry, restart, stranger, list

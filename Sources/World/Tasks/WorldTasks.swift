@@ -1,10 +1,10 @@
 import CWorld
 
-/// Runs the tasks of the process one job at a time, where and when the caller says.
+/// Runs the tasks of the process one job at a time, when the caller says.
 ///
-/// Swift's global executor gives its jobs to this one from the first use on, in the whole process: only for programs that
-/// simulate. Task groups, actors and continuations then run on the thread that calls ``run(_:)``. `Task.sleep` and `Task.yield`
-/// do not come by that executor: what calls them goes on upon a thread of the system and is not repeated by a seed.
+/// From the first use on, Swift's global executor passes all jobs of the process to this one. So it is only for programs that
+/// simulate. Task groups, actors and continuations then run on the thread that calls ``run(_:)``. `Task.sleep` and `Task.yield` do
+/// not use that executor: their callers continue on a thread of the system, and a seed does not repeat them.
 ///
 /// ```swift
 /// let tasks = WorldTasks.shared
@@ -17,17 +17,17 @@ package final class WorldTasks: @unchecked Sendable {
     /// A part of a task, up to its next suspension.
     package struct Job {
         fileprivate let job: UnownedJob
-        /// The process that made it ready; nil for the world itself.
+        /// The process whose code made it ready; nil for the world itself.
         package let process: SimulatedDisk.Process?
         /// Jobs are numbered in the order in which they became ready.
         package let number: Int
     }
 
-    /// Takes over the jobs of the process when it is first used.
+    /// The only instance. Its first use takes over the jobs of the process.
     package static let shared = WorldTasks()
 
     private var jobs: [Job] = []
-    /// A job that runs, with what became ready in it.
+    /// A running job, with the jobs that became ready during it.
     private struct Frame {
         let process: SimulatedDisk.Process?
         var jobs: [Job] = []
@@ -35,7 +35,7 @@ package final class WorldTasks: @unchecked Sendable {
     private var frames: [Frame] = []
     private var lastNumber = 0
     private let executor = Executor()
-    /// The process whose code runs now.
+    /// The process whose code is running.
     package var current: SimulatedDisk.Process?
 
     private init() {
@@ -52,7 +52,7 @@ package final class WorldTasks: @unchecked Sendable {
         }
     }
 
-    /// The jobs that can run, oldest first. Those of dead processes never do.
+    /// The jobs that can run, oldest first. Jobs of dead processes never run.
     package var ready: [Job] { jobs.filter { $0.process?.isDead != true } }
 
     /// The jobs of a process, oldest first.
@@ -61,10 +61,11 @@ package final class WorldTasks: @unchecked Sendable {
     /// The oldest job of a process, which may be dead.
     func job(of process: SimulatedDisk.Process) -> Job? { jobs.first { $0.process === process } }
 
-    /// Runs a job as its process, and whatever becomes ready in it, the newest first.
+    /// Runs a job as its process, then all jobs that became ready during it, newest first.
     ///
-    /// How many jobs a task consists of depends on the optimizer, which leaves out some of its suspensions. With the newest first,
-    /// a task that was suspended for nothing goes on at once, as if it had not been; so all builds run a process in the same order.
+    /// The optimizer removes some suspensions of a task, so the number of its jobs depends on the build. With the newest job first,
+    /// a task with a needless suspension continues at once, as if it had not suspended. So all builds run a process in the same
+    /// order.
     package func run(_ job: Job) {
         guard let index = jobs.firstIndex(where: { $0.number == job.number }) else { return }
         jobs.remove(at: index)
@@ -81,7 +82,7 @@ package final class WorldTasks: @unchecked Sendable {
         jobs += frames.removeLast().jobs
     }
 
-    /// The executor that the runtime sees where a job asks for its own.
+    /// The executor that the runtime returns when a job asks for its current one.
     private final class Executor: SerialExecutor {
         func enqueue(_ job: consuming ExecutorJob) { WorldTasks.shared.add(UnownedJob(job)) }
     }

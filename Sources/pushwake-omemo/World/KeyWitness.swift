@@ -1,9 +1,9 @@
 import FoundationEssentials
 import XMPPCore
 
-/// Reads which keys of which chains the messages of the account use; it shares no code with what makes them.
+/// Reads which keys of which chains the account's messages use. It shares no code with the encryption.
 ///
-/// Source: XEP-0384 section 4.3; for the legacy version the messages of the Signal protocol.
+/// Source: XEP-0384 section 4.3; for the legacy version, the messages of the Signal protocol.
 struct KeyWitness {
     enum Sight {
         case fresh(digest: String)
@@ -16,16 +16,16 @@ struct KeyWitness {
         let number: UInt64
     }
 
-    /// What was encrypted with each key.
+    /// The ciphertext that was encrypted with each key.
     private var used: [Key: [UInt8]] = [:]
     /// The chains of the peer, in the order of their first use.
     private var chains: [[UInt8]] = []
     /// The chains of the peer's messages, by their ids.
     private var chainOfMessage: [String: [UInt8]] = [:]
-    /// The chains of the other side that libomemo-c keeps in a session: older ones cannot be read any more.
+    /// The number of the peer's chains that libomemo-c keeps in a session. Messages of older chains cannot be read.
     private static let keptChains = 5
 
-    /// Looks at a message of the account.
+    /// Checks a message of the account.
     mutating func see(_ message: Element) -> Sight {
         var digest = StableHash()
         guard let keys = Self.keys(in: message) else {
@@ -43,14 +43,14 @@ struct KeyWitness {
         return .fresh(digest: String(digest.value, radix: 16))
     }
 
-    /// Looks at a message of the peer.
+    /// Records the chain of a peer's message.
     mutating func seeOfPeer(_ message: Element) {
         guard let chain = Self.keys(in: message)?.first?.read.chain else { return }
         if !chains.contains(chain) { chains.append(chain) }
         chainOfMessage["\(message["id"] ?? "")"] = chain
     }
 
-    /// Whether the peer has used so many chains after that of a message that the account cannot read it any more.
+    /// Whether the peer has used so many newer chains that the account cannot read the message any more.
     func isTooOld(_ id: String) -> Bool {
         let place = chainOfMessage[id].flatMap { chains.firstIndex(of: $0) } ?? chains.count
         return chains.count - place > Self.keptChains
@@ -58,7 +58,7 @@ struct KeyWitness {
 
     // MARK: Reading
 
-    /// The keys in a message; nil if any cannot be read.
+    /// Returns the keys in a message; nil if any key cannot be read.
     private static func keys(in message: Element) -> [(device: String, bytes: [UInt8], read: Read)]? {
         var keys: [(device: String, bytes: [UInt8], read: Read)] = []
         for encrypted in message.elements where encrypted.name == "encrypted" {
@@ -79,7 +79,7 @@ struct KeyWitness {
 
     private typealias Read = (chain: [UInt8], number: UInt64, text: [UInt8])
 
-    /// `OMEMOKeyExchange` and `OMEMOAuthenticatedMessage` around `OMEMOMessage`.
+    /// Reads `OMEMOKeyExchange` and `OMEMOAuthenticatedMessage` around `OMEMOMessage`.
     private static func current(_ bytes: [UInt8], _ isExchange: Bool) -> Read? {
         guard let outer = isExchange ? Fields(bytes)?.bytes[5] : bytes, let message = Fields(outer)?.bytes[2],
             let fields = Fields(message), let number = fields.numbers[1], let chain = fields.bytes[3],
@@ -88,7 +88,8 @@ struct KeyWitness {
         return (chain, number, text)
     }
 
-    /// `PreKeySignalMessage` and `SignalMessage`, each after a byte for the version; the second has a code of 8 bytes at its end.
+    /// Reads `PreKeySignalMessage` and `SignalMessage`. Each follows a byte for the version, and the second ends with a code of 8
+    /// bytes.
     private static func legacy(_ bytes: [UInt8], _ isExchange: Bool) -> Read? {
         guard let outer = isExchange ? Fields(bytes.dropFirst())?.bytes[4] : bytes, outer.count > 9,
             let fields = Fields(outer[1..<(outer.count - 8)]), let chain = fields.bytes[1],
@@ -97,7 +98,7 @@ struct KeyWitness {
         return (chain, number, text)
     }
 
-    /// The fields of a message of Protocol Buffers, by their numbers.
+    /// The fields of a Protocol Buffers message, by number.
     private struct Fields {
         var numbers: [UInt64: UInt64] = [:]
         var bytes: [UInt64: [UInt8]] = [:]

@@ -4,13 +4,13 @@ import World
 import XMPPAccount
 import XMPPCore
 
-/// What the application of a world says and hears in secret.
+/// The encrypted messages of a world's application.
 enum SecretApp {
-    /// Takes what the peer has read.
+    /// Called for each message that the peer has read.
     nonisolated(unsafe) static var reportRead: (OmemoReceived) -> Void = { _ in }
 
-    /// Sends a message to the peer. One handler waits until it is encrypted, and for every other message a second one until it
-    /// is acknowledged.
+    /// Sends a message to the peer. One handler waits until it is encrypted. For every other message, a second handler waits until
+    /// it is acknowledged.
     static func send(from account: Account, in step: borrowing Step) throws -> Int {
         let n = try WorldApp.next(in: step)
         let text = "s-\(n)-\(StanzaID.random())"
@@ -26,11 +26,11 @@ enum SecretApp {
         return n
     }
 
-    /// A message was encrypted, or cannot be.
+    /// Called when a message was encrypted, or cannot be encrypted.
     struct Sealed: Handler {
         static let id = "world.sealed"
         var n: Int
-        /// The number of what waits for the acknowledgement.
+        /// The number of the entry that waits for the acknowledgement.
         var awaited: Int?
 
         func run(_ call: borrowing Call<OmemoSending>) throws {
@@ -39,7 +39,7 @@ enum SecretApp {
         }
     }
 
-    /// A message was decrypted, or cannot be.
+    /// Called when a message was decrypted, or cannot be decrypted.
     struct Unsealed: Handler {
         static let id = "world.unsealed"
 
@@ -60,7 +60,7 @@ enum SecretApp {
         }
     }
 
-    /// A message reached the peer.
+    /// Called when a message reached the peer.
     struct ReadByPeer: Handler {
         static let id = "world.read-by-peer"
         func run(_ call: borrowing Call<OmemoReceived>) throws { SecretApp.reportRead(call.context) }

@@ -5,11 +5,11 @@ import XMPPAccount
 import XMPPCore
 import XMPPModules
 
-/// OMEMO in a simulated world: the account and the peer have a device each, and half of what they say is encrypted.
+/// OMEMO in a simulated world. The account and the peer have a device each, and half of their messages are encrypted.
 ///
 /// ```text
-///   account: processes that are killed ──▶ server: PubSub, witness of keys ──▶ peer: a store to which nothing happens
-///                   └───────────── what the peer has read, what the application has stored ─────────────┘ ──▶ model
+///   account: processes that are killed ──▶ server: PubSub, witness of keys ──▶ peer: a store without faults
+///                   └──────── messages read by the peer, messages stored by the application ────────┘ ──▶ model
 /// ```
 final class SecretWorld: WorldExtension {
     private unowned let world: SimulatedWorld
@@ -29,7 +29,8 @@ final class SecretWorld: WorldExtension {
 
     init(_ world: SimulatedWorld, seed: UInt64) throws {
         self.world = world
-        // In a third of the worlds nobody sees the other side's devices of the current version, so that both speak the legacy one.
+        // In a third of the worlds, each side hides its devices of the current version from the other, so that both use the legacy
+        // version.
         nodes = WorldNodes(hidden: seed % 3 == 0 ? "urn:xmpp:omemo:2" : nil)
         peer = try PeerAccount(
             WorldServer.peer, modules: modules, handlers: [SecretApp.ReadByPeer.self], schemas: schemas,
@@ -42,7 +43,8 @@ final class SecretWorld: WorldExtension {
         try carry()
     }
 
-    /// Both sides have one device each, in two versions of the protocol, and the account has another one after each copy.
+    /// Both sides have one device each, in two versions of the protocol. The account gets another device after each copy of its
+    /// store.
     func limit(of table: String, bound: Int, messages: Int) -> Int? {
         switch table {
         case "omemo_waiting", "omemo_duty", "omemo_fetch": bound + messages + 20
@@ -87,14 +89,14 @@ final class SecretWorld: WorldExtension {
     func isTooOld(_ id: String) -> Bool { witness.isTooOld(id) }
 
     func repetition(_ random: inout some RandomNumberGenerator) -> Element? {
-        // Before the first arrival it would be the message itself.
+        // Before its first arrival, a repetition would be the message itself.
         let known = sent.filter { world.model.isStored("\($0["id"] ?? "")") }
         guard var message = known.randomElement(using: &random) else { return nil }
         message["id"] = "r-\(message["id"] ?? "")"
         return message
     }
 
-    /// What the peer has read, or could not read.
+    /// Checks that the peer could read a message, and reports it to the model.
     private func read(_ received: OmemoReceived) {
         switch received.outcome {
         case .content(let content): world.model.peerRead("\(content.body ?? "")")
@@ -103,10 +105,10 @@ final class SecretWorld: WorldExtension {
         }
     }
 
-    /// Brings what the peer has to say to the server, until it has said everything.
+    /// Carries all stanzas of the peer to the server, and the answers back, until none is left.
     ///
     /// - Parameter id: The id of a message that is not sent.
-    /// - Returns: That message, if it was said.
+    /// - Returns: That message, if the peer has sent it.
     @discardableResult
     private func carry(except id: String? = nil) throws -> Element? {
         var kept: Element?
@@ -140,7 +142,7 @@ final class SecretWorld: WorldExtension {
         guard jid == WorldServer.peer, element.elements.contains(where: { $0.name == "encrypted" }) else {
             return false
         }
-        // A store from which commits are gone encrypts again with keys that it does not know to be used.
+        // A store that has lost commits may encrypt again with keys that it has used before.
         if world.isFlipped { return true }
         switch witness.see(element) {
         case .fresh(let digest): world.note("secret \(element["id"] ?? "") \(digest)")
@@ -154,7 +156,7 @@ final class SecretWorld: WorldExtension {
         return true
     }
 
-    /// An error of the peer is one of the library.
+    /// An error of the peer is an error of the library.
     private func failing<R>(_ body: () throws -> R) throws -> R {
         do { return try body() } catch {
             world.model.fail("the peer failed: \(error)")

@@ -9,7 +9,7 @@ struct WorldNodes {
     }
 
     private var items: [Node: [(id: String, payload: Element)]] = [:]
-    /// The start of the names of nodes that only their owners can see; nil for none.
+    /// The prefix of nodes that only their owners can see; nil for none.
     private let hidden: String?
     private var event: Element?
 
@@ -19,8 +19,8 @@ struct WorldNodes {
 
     /// Answers a request.
     ///
-    /// - Parameter jid: The user whose server is asked, unless the request says another one.
-    /// - Returns: The answer; nil when the stanza is no request to PubSub.
+    /// - Parameter jid: The user whose nodes are used, unless the request names another user.
+    /// - Returns: The answer; nil when the stanza is not a PubSub request.
     mutating func answer(_ element: Element, at jid: JID) -> Element? {
         guard let iq = try? IQ(element: element), iq.type == .get || iq.type == .set,
             let pubsub = iq.payload,
@@ -49,7 +49,7 @@ struct WorldNodes {
     }
 
     private mutating func publish(_ payload: Element, _ id: String, on node: Node) {
-        // The bundles of the current version are the only ones of which a node keeps several.
+        // Only the node for bundles of the current version keeps several items.
         if node.name == "urn:xmpp:omemo:2:bundles" {
             items[node]?.removeAll { $0.id == id }
         } else {
@@ -81,7 +81,7 @@ struct WorldNodes {
         return Element("pubsub", namespace: Namespaces.pubsub, children: [list])
     }
 
-    /// The notification about what was published last; nil if it was taken.
+    /// Returns and removes the notification about the last publication; nil if there is none.
     mutating func nextEvent() -> Element? {
         defer { event = nil }
         return event
