@@ -37,7 +37,7 @@ import Testing
         #expect(times.sorted()[times.count / 2] < .milliseconds(900), "\(times)")
     }
 
-    @Test("H14 the death of a process is told, and its slot can be recovered in that moment")
+    @Test("H14 a store is notified of the death of a process, whose slot can be recovered at that moment")
     func killed() throws {
         try withSlot { folder, slot in
             let finds = Finds()
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test("H14 a death is told whose process had the database open before the watch began")
+    @Test("H14 a store is notified of the death of a process that had opened the database before the watch")
     func earlierNeighbor() throws {
         try withSlot { folder, slot in
             var times: [Duration] = []
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test("H14 the death of a process whose id says nothing here is told within about a second")
+    @Test("H14 a store is notified in about a second of the death of a process whose id says nothing here")
     func unknownProcess() throws {
         try withSlot { folder, slot in
             let child = try SlotChild(folder.file())
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test("H14 a process that becomes another program has left its store: told within about a second")
+    @Test("H14 a store is notified within about a second of a process that becomes another program")
     func replaced() throws {
         try withSlot { folder, slot in
             let child = try SlotChild(folder.file())
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test("H14 a store that leaves is told of, though its process lives on and its slot is taken at once")
+    @Test("H14 a store is notified of one that leaves, though its process lives and its slot is reused at once")
     func left() throws {
         try withSlot { folder, slot in
             var times: [Duration] = []
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test("H14 a store of the same process that goes without leaving is told of at once")
+    @Test("H14 a store is notified at once of one of the same process that goes without leaving")
     func goneWithoutLeaving() throws {
         try withSlot { folder, slot in
             var times: [Duration] = []
@@ -160,14 +160,14 @@ import Testing
         }
     }
 
-    @Test("H14 a stopped process is not told of as dead")
+    @Test("H14 a store is not notified of a stopped process as dead")
     func stopped() throws {
         try withSlot { folder, slot in
             let child = try SlotChild(folder.file())
             let finds = Finds()
             child.process.signal(SIGSTOP)
             let watch = try finds.watch(slot)
-            // A store that dies later is told of first: the watch has looked at the stopped one, too.
+            // The store is notified of a later death first: by then the watch has looked at the stopped process, too.
             let other = try SlotChild(folder.file())
             other.kill()
             #expect(finds.bell.wait())

@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test("H14 each of many single changes is told")
+    @Test("H14 a store is notified of each of many single changes")
     func single() throws {
         try withFolder { folder in
             let slot = try occupy(folder.file())
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test("H14 a storm of changes is told in few calls, the last of them after the last change")
+    @Test("H14 a store is notified of a storm of changes in few calls, the last one after the last change")
     func storm() throws {
         try withFolder { folder in
             let slot = try occupy(folder.file())
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test("H14 a change that comes while the callback runs is told by another call")
+    @Test("H14 another call notifies of a change that comes while the callback runs")
     func duringTheCall() throws {
         try withFolder { folder in
             let slot = try occupy(folder.file())
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test("H14 a store is not told of its own changes, but of those of another store in its process")
+    @Test("H14 a store is not notified of its own changes, but of those of another store in its process")
     func ownChanges() throws {
         try withFolder { folder in
             let (slot, other) = (try occupy(folder.file()), try occupy(folder.file()))
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    @Test("H14 a store that comes and one that leaves are told of")
+    @Test("H14 a store is notified of one that comes and of one that leaves")
     func comingAndLeaving() throws {
         try withFolder { folder in
             let slot = try occupy(folder.file())

@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test("H14 a full pipe is emptied: its stores are told and can be closed")
+    @Test("H14 a full pipe is emptied: its stores are notified and can be closed")
     func full() throws {
         try withFolder { folder in
             let (slot, other) = (try occupy(folder.file()), try occupy(folder.file()))
