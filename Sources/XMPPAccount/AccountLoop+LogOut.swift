@@ -3,10 +3,10 @@ import XMPPCore
 
 // The end of a session that the program asks for, and of all that belonged to it.
 extension AccountLoop {
-    /// Ends what waits for a session that was ended at the server, in short steps: what a kill in between leaves is settled with
-    /// the next login, as a lost session.
+    /// Ends everything that waits for a session that has ended at the server, in short steps. After a kill in between, the next login
+    /// ends the rest, as for a lost session.
     func logOut() throws {
-        // What an invalidation sends in answer to this belongs to the next login.
+        // Stanzas that an invalidation handler sends now belong to the next login.
         let newest = try owner.run { step in
             try account.sessions.lose(in: step)
             try forgetDeliveries(in: step)

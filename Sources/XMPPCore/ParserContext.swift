@@ -41,7 +41,7 @@ final class ParserContext {
         context.pointee.nsNr = 0
     }
 
-    /// Settles the encoding, which libxml2 would otherwise guess from the first four bytes.
+    /// Sets the encoding, which libxml2 would otherwise guess from the first four bytes.
     private func start() throws(ParserFault) {
         Self.declaration.withUnsafeBytes { parse($0) }
         if let failure = builder.pointee.failure { throw failure }

@@ -221,8 +221,8 @@ struct StreamScanner {
         }
     }
 
-    /// libxml2's push parser waits for a `;` however far it is, so that this must be settled here. What the name
-    /// means is left to libxml2.
+    /// Decides here whether a reference is well-formed: libxml2's push parser waits for a `;`, however far away it is. libxml2 then
+    /// resolves the name.
     private mutating func inReference(_ byte: UInt8, then next: State) throws(ParserFault) {
         switch byte {
         case UInt8(ascii: ";"): state = next

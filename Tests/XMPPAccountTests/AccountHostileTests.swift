@@ -54,7 +54,7 @@ struct AccountHostileTests {
                 let question = rig.question("q2", want: "silence")
                 let first = try account.send(
                     request: question, then: TestApp.Answered(name: "q2").durable, in: step)
-                // Settled in the order in which they were bound: the second one ends the third.
+                // They end in the order in which they were bound, and the second one ends the third.
                 try account.send(
                     .iq(rig.question("q1", want: "silence")), then: TestApp.Answered(name: "q1").durable,
                     orElse: Sibling(other: first.rawValue + 2).durable, in: step)

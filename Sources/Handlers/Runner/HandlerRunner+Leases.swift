@@ -29,7 +29,7 @@ extension HandlerRunner {
             state.leases[ObjectIdentifier(lease)] = nil
             state.leasesEnded += 1
         }
-        // A closed runner makes no pass that would settle it.
+        // A closed runner makes no further pass, which would store the failure.
         if let unsettled, isClosed { giveBack(unsettled.lease) }
         leaseEnded()
         signal.raise()
@@ -39,12 +39,12 @@ extension HandlerRunner {
         do {
             try store.step { try $0.transaction.giveBack(lease) }
         } catch {
-            // The store gives the row back when it goes, and another process when this one has died.
+            // The store frees the row when it closes. After a death, another process frees it.
             failed(error)
         }
     }
 
-    /// Sets aside what failed while the store could not take that down.
+    /// Stores the failures of handlers whose failure could not be stored when it happened.
     func settle() throws {
         while let next = state.withLock({ $0.unsettled.first }) {
             try store.step { try $0.transaction.fail(next.lease, next.error) }

@@ -61,7 +61,7 @@ extension HandlerStore {
         try withSyncedCommits(synchronous) { try settle(movedTo: inode, in: boot, synchronous) }
     }
 
-    /// Brings the row up to date.
+    /// Brings the row of `place` up to date.
     private func settle(movedTo inode: Int64?, in boot: String?, _ synchronous: Synchronous) throws {
         try step { step in
             // Looks again: another process may have been first.
@@ -116,7 +116,7 @@ extension HandlerStore {
 }
 
 extension Connection {
-    /// Notes where a database lies that has only just been made, or brought up to date.
+    /// Records the inode of a database that was just created or migrated.
     func settle(in inode: Int64?) throws(HandlerError) {
         try executeOnce("UPDATE place SET inode = ? WHERE inode IS NULL", [inode])
     }

@@ -55,7 +55,7 @@ struct UnfinishedCall {
         }
     }
 
-    /// Decides between parking, another attempt, the alternative and quarantine.
+    /// Decides between parking, another attempt, the invalidation handler and quarantine.
     private mutating func settle(
         _ error: any Error, _ stored: StoredHandler, _ call: StoredCall, context: (any Sendable)?,
         isStored: Bool, _ retry: RetryPolicy?, _ now: Timestamp

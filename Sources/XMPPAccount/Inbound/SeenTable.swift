@@ -92,7 +92,7 @@ struct SeenTable {
         ) { (row) throws(HandlerError) in row.integer(0) } != nil
     }
 
-    /// The message with that number in the session is handled now.
+    /// Records that the deferred message with this number in the session is now handled.
     func settle(number: UInt32, in step: borrowing Step) throws(HandlerError) {
         for table in ["seen_mark", "seen"] {
             try step.execute(

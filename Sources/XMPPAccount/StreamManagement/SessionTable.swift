@@ -184,6 +184,8 @@ struct SessionTable {
         ) { (row) throws(HandlerError) in row.integer(0) } != nil
     }
 
+    /// Counts a deferred stanza as handled.
+    ///
     /// - Returns: False when it was handled before, or its session is lost.
     func settle(_ stanza: DeferredStanza, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(

@@ -88,8 +88,7 @@ struct ConnectAttempts {
         }
     }
 
-    /// Looks at the attempts that poll reported; returns the first that is connected and drops those that
-    /// failed.
+    /// Checks the attempts that poll reported. Returns the first that is connected, and drops those that failed.
     private mutating func settle(_ entries: [PollEntry]) -> Socket? {
         for (index, entry) in entries.enumerated().reversed() where entry.isReady {
             let attempt = running.remove(at: index)
