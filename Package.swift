@@ -101,7 +101,7 @@ let package = Package(
         .target(name: "CPlatform"),
         // The system calls: no other target of the library imports Glibc. docs/internals/darwin.md lists what a port must replace.
         .target(name: "Platform", dependencies: ["CPlatform"]),
-        // `Timestamp`, and what else Handlers and XMPPCore export: neither knows the other.
+        // `Timestamp` and other types that Handlers and XMPPCore both use. Neither of them depends on the other.
         .target(name: "Timestamps"),
         // Bound handlers end once (Step.end, Ending). Clocks: Step.schedule. Leases: Lease. Older and newer programs: Schema,
         // DurableHandler.version. Which processes are alive: ProcessSlot. Places for a kill: Failpoint.
@@ -114,7 +114,7 @@ let package = Package(
             name: "HandlerMacros", dependencies: ["HandlerExpander"] + pluginDependencies,
             swiftSettings: macroSwiftSettings, linkerSettings: macroLinkerSettings),
         .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
-        // A store for one test, on a clock that the test turns; random numbers from a seed.
+        // A store for one test, with a clock that the test sets; random numbers from a seed.
         .target(name: "HandlersTestKit", dependencies: ["Handlers"]),
         // Addresses, elements, stanzas. XML that cannot be read: StreamScanner. Limits of a stanza: ParserLimits, ForeignBounds.
         .target(name: "XMPPCore", dependencies: ["CXML2", "Platform", "Timestamps"]),
@@ -162,7 +162,8 @@ let package = Package(
         .target(
             name: "TestServers", dependencies: ["Platform", "XMPPCore", "XMPPTestKit"],
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
-        // A disk from a seed under the shipped code.
+        // Simulated worlds, in which a seed decides the disk, the network, the clock and the order of all events. CWorld has the
+        // hooks of Swift's executor and SQLite's allocator.
         .target(name: "CWorld", dependencies: ["CSQLite"]),
         .target(
             name: "World",
@@ -171,7 +172,7 @@ let package = Package(
                 "Platform", "PubSub", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit",
                 "XMPPTransport",
             ]),
-        // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.
+        // The simulation of main and worker with kills, a verdict and a report; the storm; the app server for pushes.
         .target(
             name: "Simulation",
             dependencies: [
@@ -184,7 +185,8 @@ let package = Package(
                 .embedInCode("Resources/report.html"), .embedInCode("Resources/report.css"),
                 .embedInCode("Resources/report.js"),
             ]),
-        // All of pushwake but its entry, for tests and fuzz targets: commands, help, a client, looking into stores.
+        // Everything of pushwake except its entry point, for tests and fuzz targets: commands, help, a client, the inspection of
+        // stores.
         .target(
             name: "PushwakeCommands",
             dependencies: [
@@ -194,8 +196,8 @@ let package = Package(
             ]),
         .executableTarget(
             name: "pushwake", dependencies: ["PushwakeCommands"],
-            // A megabyte of relocations less to be read, and one of exported names, which would keep unused code besides: in
-            // processes whose memory is limited.
+            // These flags save a megabyte of relocations and a megabyte of exported names, in processes with limited memory.
+            // Exported names would also keep unused code.
             linkerSettings: [
                 .unsafeFlags([
                     "-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs", "-Xlinker",
@@ -203,13 +205,13 @@ let package = Package(
                 ])
             ]),
 
-        // What `pushwake world` runs. Apart from pushwake, because it takes over the executor of its process.
+        // The program of `pushwake world`. It is separate from pushwake, because it takes over the executor of its process.
         .target(
             name: "WorldCommands",
             dependencies: ["Handlers", "PushwakeCommands", "Simulation", "World", "XMPPCore"]),
         .executableTarget(name: "pushwake-world", dependencies: ["WorldCommands"]),
 
-        // What `pushwake omemo` runs. Apart from pushwake, which must build without libomemo-c.
+        // The program of `pushwake omemo`. It is separate from pushwake, which must build without libomemo-c.
         .executableTarget(
             name: "pushwake-omemo",
             dependencies: [

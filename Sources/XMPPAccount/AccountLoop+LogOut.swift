@@ -3,8 +3,8 @@ import XMPPCore
 
 // The end of a session that the program asks for, and of all that belonged to it.
 extension AccountLoop {
-    /// Ends everything that waits for a session that has ended at the server, in short steps. After a kill in between, the next login
-    /// ends the rest, as for a lost session.
+    /// Ends everything that waits for a session that has ended at the server, in short steps. After a kill in between, the next
+    /// login ends the rest, as for a lost session.
     func logOut() throws {
         // Stanzas that an invalidation handler sends now belong to the next login.
         let newest = try owner.run { step in

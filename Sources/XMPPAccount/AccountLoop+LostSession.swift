@@ -1,13 +1,13 @@
 import Handlers
 import XMPPCore
 
-// What becomes of everything that belonged to a session which the server does not keep any more.
+// Ends or requeues everything that belonged to a lost session.
 extension AccountLoop {
     /// The maximum number of rows in a step of settling.
     static let settleLimit = 256
 
-    /// Ends what belonged to a session that cannot be resumed, in short steps: a kill in between leaves the rest for
-    /// the next process, which finds the same rows.
+    /// Ends everything that belonged to a session that cannot be resumed, in short steps. After a kill in between, the next process
+    /// finds the remaining rows.
     func settleLostSession(_ failed: StreamOpener.FailedResumption?) throws {
         let state = try owner.run { step in
             let state = try account.sessions.load(in: step)
@@ -25,7 +25,7 @@ extension AccountLoop {
             settling = try owner.run { step in try settle(settling, in: step) }
             if !settling.isDone { hasLostAnything = true }
             try Failpoint.afterSessionLost.hit()
-            // There may be more than a short-lived process has time for; the next one goes on with it.
+            // A short-lived process may have no time for all rows. The next process continues.
             if !settling.isDone, account.mailbox.isLeaving {
                 throw AccountError(.closed, "the account was closed while a lost session was settled")
             }
@@ -37,7 +37,8 @@ extension AccountLoop {
     private struct Settling {
         let session: Int64
         let reason: InvalidationReason
-        /// Up to which rows of the outbox nothing is void any more, and no message waits to be sent again.
+        /// The last outbox row that was removed as void, and the last message that was queued again. The next step starts after
+        /// them.
         var void: Int64 = 0
         var messages: Int64 = 0
         var isDone = false
@@ -63,8 +64,10 @@ extension AccountLoop {
         return settling
     }
 
-    /// What was to be handled or answered later in a session that is gone: messages come again in another way, which must
-    /// not take them for copies; whoever asked has nobody to wait for any more.
+    /// Forgets the deferred stanzas and the unanswered inbound requests of a lost session.
+    ///
+    /// Deferred messages arrive again in another way, and must not be taken for duplicates. The senders of the requests no longer
+    /// wait for an answer to that session.
     func forgetDeliveries(in step: borrowing Step) throws {
         try account.sessions.forgetDeferred(in: step)
         try account.seen.forgetPostponed(in: step)
@@ -72,14 +75,14 @@ extension AccountLoop {
         try account.inboundRequests.forgetAll(in: step)
     }
 
-    /// XEP-0198 section 5: `<failed/>` may say how much had been handled; that much need not be sent again.
+    /// Acknowledges the stanzas that `<failed/>` reports as received (XEP-0198 section 5), so that they are not sent again.
     private func creditFailed(_ count: HandledCount, _ state: SessionTable.State, in step: borrowing Step)
         throws
     {
         var inbound = account.inboundStep(
             own: state.fullJID ?? account.configuration.jid, session: state.number, now: now,
             management: state.management(account.acknowledgements))
-        // A count that cannot be true is worth nothing; sending again is the safe side.
+        // An impossible count is ignored: sending the stanzas again is safe.
         _ = try inbound.acknowledge(count, in: step)
     }
 }

@@ -1,26 +1,29 @@
 import XMPPCore
 import XMPPTransport
 
-/// When a broken stream is opened again, and when that is given up: rules without clock or socket.
+/// Decides when a broken stream is opened again, and when that is given up. The rules need no clock and no socket.
 struct Reconnection {
     /// The decision after a failure.
     enum Decision {
         /// Try again after this time.
         case retry(after: Duration)
-        /// Trying again cannot help until someone changes something.
+        /// Stop: another attempt cannot succeed until something is changed.
         case stop(AccountError)
     }
 
-    /// The first wait is at most this long; each further one twice as long as the one before.
+    /// The maximum of the first wait. Each further maximum is twice as long.
     static let firstWait = Duration.milliseconds(250)
     /// No wait is longer than this.
     static let longestWait = Duration.seconds(60)
-    /// The number of consecutive refusals for a reason that will most likely stay: a certificate, or what it
-    /// offers to log in with. Not at once, because a network that wants a login of its own looks the same for a while.
+    /// The number of consecutive refusals after which reconnection stops, for a reason that will most likely stay: the server's
+    /// certificate, or its login mechanisms. It is more than one, because a network with a login page causes the same errors for a
+    /// while.
     static let refusalLimit = 3
 
-    /// The number of consecutive resumed streams that may end before the server has answered anything on them: it may have
-    /// resumed the session and not the parser, and would never understand anything.
+    /// The number of consecutive unheard streams after which the session is given up.
+    ///
+    /// A resumed stream is unheard if it ends before the server has answered anything on it. The server may have resumed the
+    /// session with the parser of an older connection, which would never understand anything.
     static let unheardLimit = 2
 
     /// Failures since the last session that held.
@@ -29,19 +32,19 @@ struct Reconnection {
     private var hasRetriedConflict = false
     private var unheard = 0
 
-    /// A session held, or the network changed: waits start again.
+    /// Starts the waits again, because a session was stable or the network has changed.
     mutating func reset() {
         let unheard = unheard
         self = Reconnection()
         self.unheard = unheard
     }
 
-    /// The server answered what was sent on a stream.
+    /// Records that the server has answered on a stream, so that it understands this client.
     mutating func heard() { unheard = 0 }
 
-    /// A resumed stream ended before that, although the server was reached.
+    /// Counts a resumed stream that ended before the server had answered anything on it, although the server was reached.
     ///
-    /// - Returns: Whether the session is to be given up.
+    /// - Returns: Whether to give up the session, because this happened ``unheardLimit`` times in a row.
     mutating func endedUnheard() -> Bool {
         unheard += 1
         guard unheard >= Self.unheardLimit else { return false }
@@ -49,12 +52,13 @@ struct Reconnection {
         return true
     }
 
-    /// A server was reached and believed, whatever came after.
+    /// Records that a server was reached and its TLS accepted, even if the login failed later.
     mutating func trusted() { refusals = 0 }
 
-    /// - Parameter isFresh: Whether the stream that failed had gone on with its session only just now. A server that still
-    ///   had a resumption of a killed process before it may then take the wrong one of the two for the newer: a conflict
-    ///   is tried once more.
+    /// Decides what to do after a failure.
+    ///
+    /// - Parameter isFresh: Whether the failed stream had resumed its session just before. If the server still processes a
+    ///   resumption of a killed process, it may take the wrong one of the two for the newer. So a conflict is retried once.
     mutating func failed(
         _ error: any Error, isFresh: Bool = false, using generator: inout some RandomNumberGenerator
     ) -> Decision {
@@ -81,7 +85,7 @@ struct Reconnection {
 
     // MARK: Reasons
 
-    /// Returns whether a server may say that when its parser goes on with an element that was never finished.
+    /// Returns whether a server may report this error because its parser continues with an element that was never finished.
     static func isAboutUnfinishedElement(_ error: AccountError) -> Bool {
         guard let condition = (error.cause as? StreamError)?.condition else { return false }
         return [
@@ -123,14 +127,14 @@ struct Reconnection {
         }
     }
 
-    /// A network that is gone for a moment says nothing about the server.
+    /// Returns whether the server was not reached. That says nothing about the server.
     private static func isAboutReaching(_ error: any Error) -> Bool {
         (error as? TransportError).map { !$0.isAboutTrust } ?? false
     }
 }
 
 extension TransportError {
-    /// Whether a server was there and its TLS was not good enough.
+    /// Whether a server was reached and its TLS was rejected.
     var isAboutTrust: Bool {
         [
             .certificateExpired, .certificateNotYetValid, .certificateNameMismatch, .certificateSelfSigned,

@@ -80,13 +80,17 @@ struct StreamRules: Sendable {
         )
     }
 
-    /// Returns whether the server resumed the session and then understood nothing: its parser may continue with an element
-    /// that a killed process left unfinished (docs/reference/servers.md).
+    /// Returns whether a resumed stream ended before the server had answered anything on it, as if it understood nothing.
     ///
-    /// - Parameter isDelivered: Whether the server's machine acknowledged everything that was written.
+    /// The parser of the server may continue with an element that a killed process left unfinished (docs/reference/servers.md).
+    /// Then it reports an error of syntax, or stays silent although it receives everything.
+    ///
+    /// - Parameters:
+    ///   - error: The error that ended the stream.
+    ///   - isDelivered: Whether the server's machine acknowledged all written bytes.
     func isUnheard(_ error: AccountError, isDelivered: Bool, now: Duration) -> Bool {
         guard isResumed, !hasCaughtUp else { return false }
-        // Silence counts where the bytes arrived at a server that said nothing for a while.
+        // Silence counts only if all bytes arrived and the server has sent nothing for half the keep-alive timeout.
         return error.code == .timedOut
             ? isDelivered && now - heardAt >= keepAlive.timeout / 2
             : Reconnection.isAboutUnfinishedElement(error)

@@ -9,13 +9,13 @@ extension InboundStep {
         _ refused: RefusedElement, isCounted: Bool, in step: borrowing Step
     ) throws -> Progress {
         let isStanza = Stanza.isStanza(refused.root)
-        // A stanza whose list could not be read whole follows, and is counted then.
+        // If only a part of its list was unreadable, the stanza itself follows and is counted then.
         if refused.list == nil, isStanza {
             try pass(refused, isCounted: isCounted, in: step)
             return .continue
         }
         report(refused)
-        // RFC 6120 section 4.9.1: a stream error ends the stream, whatever it says.
+        // RFC 6120 section 4.9.1: a stream error ends the stream, whatever its content.
         guard refused.list == nil, refused.root.has(name: "error", namespace: Namespaces.stream) else {
             return .continue
         }
@@ -43,8 +43,8 @@ extension InboundStep {
         events.append(.ignored(refused.root, reason: refused.description))
     }
 
-    /// 3. Match an answer that cannot be understood to its request, 4. invoke the handler with an error of our own making:
-    /// no other answer will come.
+    /// 3. Matches an unreadable answer to its request, and 4. invokes the handler with an error that is made here, because no other
+    /// answer will come.
     mutating func endRequest(
         _ answer: Element, _ reason: String, _ arrival: Arrival, in step: borrowing Step
     ) throws {
@@ -62,11 +62,13 @@ extension InboundStep {
 
     // MARK: The end of reading
 
-    /// The stream cannot be read any further: the end of what came could not be found.
+    /// Handles an error after which the parser cannot continue, because it cannot find the end of the damaged element.
     ///
-    /// No stream error is sent: it would end the session. What was damaged on its way comes again intact after a
-    /// resumption. What is damaged again at the same place would come for ever: a stanza is then counted, so that the next
-    /// resumption continues after it.
+    /// No stream error is sent, because that would end the session. After a resumption the server sends the stanza again, and
+    /// damage from the transport does not repeat. If the same damage comes again at the same position, it would come forever. Then
+    /// the stanza is counted as received, so that the next resumption continues after it.
+    ///
+    /// - Returns: The fault that ends the stream.
     mutating func meetEndOfReading(_ error: StreamParserError, in step: borrowing Step) throws -> StreamFault
     {
         if isManaged { try passDamage(error, in: step) }

@@ -1,10 +1,10 @@
 import Handlers
 import Platform
 
-/// Last counts that an owner sent to the server, stored outside of the database.
+/// The last counts that an owner sent to the server, stored outside of the database.
 ///
-/// Nothing is sent before it is committed. A database without something that was sent is therefore older than it was: a
-/// backup was written over it, or a loss of power undid commits.
+/// Everything is committed before it is sent. So a database that lacks something that was sent is an older state: a backup has
+/// replaced it, or a power loss has undone commits.
 package struct SentProgress: Equatable, Sendable {
     /// The owner's epoch.
     package var epoch: Int64
@@ -16,7 +16,7 @@ package struct SentProgress: Equatable, Sendable {
 
     package init(epoch: Int64) { self.epoch = epoch }
 
-    /// - Returns: Nil for an empty file, or one that is being written.
+    /// - Returns: Nil for an empty file, or a file that is being written.
     init?(from file: OpenFile) {
         guard let words = Self.words(in: file), words.count == Self.wordCount, Self.isSound(words)
         else {
@@ -27,10 +27,10 @@ package struct SentProgress: Equatable, Sendable {
 
     private static let wordCount = 5
 
-    /// The number of reads of a mark that another process may be writing, and the pause between them, in microseconds.
+    /// The number of reads of a file that another process may be writing, and the pause between them, in microseconds.
     private static let (looks, pause) = (20, 500 as UInt32)
 
-    /// Returns whether a file holds nothing, or what an owner noted.
+    /// Returns whether a file is empty or contains the progress of an owner.
     static func isValid(_ file: OpenFile) -> Bool {
         for _ in 0..<looks {
             guard let words = words(in: file) else { return false }
@@ -40,7 +40,7 @@ package struct SentProgress: Equatable, Sendable {
         return false
     }
 
-    /// - Returns: None of an empty file; nil of one of another size.
+    /// - Returns: An empty array for an empty file; nil for a file of another size.
     private static func words(in file: OpenFile) -> [Int64]? {
         var words = [Int64](repeating: 0, count: wordCount + 1)
         let count = words.withUnsafeMutableBytes { try? file.read(into: $0, at: 0) }
@@ -52,16 +52,16 @@ package struct SentProgress: Equatable, Sendable {
             && UInt32(exactly: words[3]) != nil
     }
 
-    /// - Returns: Nil where nothing was noted.
+    /// - Returns: Nil if no progress is stored.
     init?(file path: String) {
         guard let file = PrivateFile.openToRead(path) else { return nil }
         self.init(from: file)
     }
 
-    /// The last word makes the sum of all come out as nothing, so that a reader knows what is half written.
+    /// The words of the file. The last one makes the XOR of all words 0, so that a reader detects a partly written file.
     var stored: [Int64] { [epoch, written, session, h, epoch ^ written ^ session ^ h] }
 
-    /// Returns whether the database knows less.
+    /// Returns whether the database is older than this progress.
     func isAhead(of table: OwnershipTable, in step: borrowing Step) throws(HandlerError) -> Bool {
         if try epoch > table.epoch(in: step) { return true }
         let newest =
@@ -70,7 +70,7 @@ package struct SentProgress: Equatable, Sendable {
             } ?? 0
         let state = try SessionTable(account: table.account).load(in: step)
         guard written <= newest, session <= state.number else { return true }
-        // Modulo 2^32: what lies less than half of that ahead is ahead.
+        // Counts wrap at 2^32: a count is ahead if it is less than 2^31 ahead.
         let count = HandledCount(rawValue: UInt32(truncatingIfNeeded: h))
         let distance = count.distance(from: state.received)
         return session == state.number && distance != 0 && distance < 1 << 31
