@@ -7,7 +7,7 @@ struct AttributeDiagnosticTests {
         "enum Till { \(attribute) static func paid(_ call: borrowing Call<Reply>) {} }"
     }
 
-    @Test("H10 a handler without an id is told to write one")
+    @Test("H10 a handler without an id is refused with the advice to write one")
     func noID() {
         let message =
             "a handler needs an id that never changes, because it is stored: write '@Handler(\"module.event\")'"

@@ -18,7 +18,7 @@ struct FunctionDiagnosticTests {
             "the operator '+' cannot be bound by its name: move its body into a function with a name")
     }
 
-    @Test("H10 a handler at file scope is told to move into a type")
+    @Test("H10 a handler at file scope is refused with the advice to move into a type")
     func fileScope() {
         expectDiagnostic(
             """
@@ -29,7 +29,7 @@ struct FunctionDiagnosticTests {
                 + "'enum Handlers { … }', and bind it as 'Handlers.paid(…)'")
     }
 
-    @Test("H10 a handler inside another function is told to move into a type")
+    @Test("H10 a handler inside another function is refused with the advice to move into a type")
     func localFunction() {
         expectDiagnostic(
             """
@@ -71,7 +71,7 @@ struct FunctionDiagnosticTests {
                 + "with another name")
     }
 
-    @Test("H10 a generic function is told to become one handler for each type")
+    @Test("H10 a generic function is refused with the advice to become one handler for each type")
     func genericFunction() {
         expectDiagnostic(
             "enum Till { @Handler(\"till.paid\") static func paid▸<T>(_ call: borrowing Call<Reply>, a: T) {} }",
@@ -83,7 +83,7 @@ struct FunctionDiagnosticTests {
         "enum Till { @Handler(\"till.paid\") static func paid\(signature) {} }"
     }
 
-    @Test("H10 an async function with a call inside the transaction is told to take the one outside")
+    @Test("H10 an async function with a call inside the transaction is refused: it takes the one outside")
     func asyncInStep() {
         for (written, fixed) in [
             ("borrowing Call<Reply>", "AsyncCall<Reply>"), ("Call<Reply>", "AsyncCall<Reply>"),
@@ -99,7 +99,7 @@ struct FunctionDiagnosticTests {
         #expect(fixIts == ["Write 'AsyncCall<Reply>'", "Remove 'async'"])
     }
 
-    @Test("H10 a function that cannot wait and takes the call outside the transaction is told to be async")
+    @Test("H10 a function that takes the call outside the transaction is refused unless it is async")
     func syncLeased() {
         let message =
             "a handler with an 'AsyncCall' runs outside the transaction and may wait: make the function 'async', or "
@@ -116,7 +116,7 @@ struct FunctionDiagnosticTests {
         #expect(fixIts == ["Add 'async'", "Write 'borrowing Handlers.Call<Reply>'"])
     }
 
-    @Test("H10 a function that returns something is told that nobody takes it")
+    @Test("H10 a function that returns something is refused, because nobody takes it")
     func returnValue() {
         expectDiagnostic(
             "enum Till { @Handler(\"till.paid\") static func paid(_ call: borrowing Call<Reply>) throws -> ▸Int { 1 } }",
@@ -146,7 +146,7 @@ struct FunctionDiagnosticTests {
                 """)
     }
 
-    @Test("H10 a function that belongs to an actor is told to leave it")
+    @Test("H10 a function that belongs to an actor is refused with the advice to leave it")
     func actorIsolation() {
         let message =
             "a handler runs inside the step, not on the actor 'Till': make the function 'nonisolated', "
@@ -177,7 +177,7 @@ struct FunctionDiagnosticTests {
             mainMessage)
     }
 
-    @Test("H10 an instance function without on: is told how to find its instance")
+    @Test("H10 an instance function without on: is refused with the way to find its instance")
     func instanceWithoutPath() {
         expectDiagnostic(
             "class Till { @Handler(\"till.paid\", version: 2) func ▸paid(_ call: borrowing Call<Reply>) {} }",

@@ -96,7 +96,7 @@ struct ParameterDiagnosticTests {
             fixed: bound("device: Int"))
     }
 
-    @Test("H10 a variadic argument is told to be an array")
+    @Test("H10 a variadic argument is refused with the advice to make it an array")
     func variadicArgument() {
         expectDiagnostic(
             bound("devices: ▸Int..., a: Int"),
@@ -104,7 +104,7 @@ struct ParameterDiagnosticTests {
             fixed: bound("devices: [Int], a: Int"))
     }
 
-    @Test("H10 an implicitly unwrapped argument is told to be optional")
+    @Test("H10 an implicitly unwrapped argument is refused with the advice to make it optional")
     func implicitlyUnwrapped() {
         expectDiagnostic(
             bound("device: ▸Int!"), "'device' may be missing from the store: write 'Int?' instead of 'Int!'",
@@ -118,7 +118,7 @@ struct ParameterDiagnosticTests {
             "'till' is stored, and an actor cannot be: bind what finds the actor again")
     }
 
-    @Test("H10 a closure is told to be a bound handler")
+    @Test("H10 a closure is refused with the advice to bind a handler")
     func closureArgument() {
         let message =
             "'then' is a closure, which cannot outlive its process: bind a handler, for example 'then: Durable<…>'"

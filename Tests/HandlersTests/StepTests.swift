@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test("H18 values of every kind are stored and read back, with NULL told from empty")
+    @Test("H18 values of every kind are stored and read back, with NULL distinguished from empty")
     func values() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())

@@ -47,7 +47,7 @@ import Testing
         #expect(throws: Errno.brokenPipe) { try [1].withUnsafeBytes { try one.send($0) } }
     }
 
-    @Test("X4 a name that cannot be is told from one that could not be looked up")
+    @Test("X4 a name that cannot be is distinguished from one that could not be looked up")
     func names() throws {
         let numeric = try NameLookup.addresses(of: "192.0.2.1", port: 5222, isNumeric: true)
         #expect(numeric.map(\.text) == ["192.0.2.1"] && numeric.map(\.family) == [AF_INET])

@@ -36,7 +36,7 @@ import XMPPCore
     private let items =
         "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='nick'><item id='i'/></items></pubsub>"
 
-    @Test("P7 an awaited operation brings its value, or throws so that all ways to fail can be told apart")
+    @Test("P7 an awaited operation brings its value, or throws so that all ways to fail can be distinguished")
     func outcomes() async throws {
         let offline = try PubSubAccount()
         let fetch = PubSubOperation.items(of: "nick")

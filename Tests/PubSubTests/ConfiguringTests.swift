@@ -106,7 +106,7 @@ import XMPPCore
         await offline.close()
     }
 
-    @Test("P6 it is done once: what is still not met then is told")
+    @Test("P6 it is done once: what is still not met then is reported")
     func once() async throws {
         let offline = try PubSubAccount()
         try start(offline)

@@ -147,7 +147,7 @@ import XMPPCore
         await offline.close()
     }
 
-    @Test("P7 a program without the module's handlers is told so when it asks, not when the answer comes")
+    @Test("P7 a program without the module's handlers is notified when it asks, not when the answer comes")
     func unregistered() async throws {
         let offline = try PubSubAccount(handlers: Notes.handlers)
         let error = await #expect(throws: HandlerError.self) {

@@ -161,7 +161,7 @@ import XMPPCore
                 == ["set", one + options])
     }
 
-    @Test("P2 A10 one item is retracted, and subscribers are told unless that is not wanted")
+    @Test("P2 A10 one item is retracted, and subscribers are notified unless that is not wanted")
     func retract() throws {
         #expect(
             try sent(.retract("ae89", from: node))

@@ -60,7 +60,7 @@ struct AppServerTests {
     }
 
     @Test(
-        "W2 an app server whose server restarts connects again; a wrong secret is told",
+        "W2 an app server whose server restarts connects again; a wrong secret is reported",
         arguments: ServerKind.allCases)
     func reconnects(kind: ServerKind) throws {
         let server = try home.start(kind)
@@ -119,7 +119,7 @@ struct AppServerTests {
     }
 
     @Test(
-        "W3 a worker that takes too long is killed; a program that does not exist is told, and the next push tries again"
+        "W3 a worker that takes too long is killed; a program that does not exist is reported, and the next push tries again"
     )
     func limits() throws {
         let log = StarterLog()

@@ -260,7 +260,7 @@ struct ClientTests {
         #expect(try listener.rest().isEmpty)
     }
 
-    @Test("X14 who is put out of a room is told why, and join ends")
+    @Test("X14 who is put out of a room gets the reason, and join ends")
     func kicked() async throws {
         let room = try JID("mantua@conference.localhost")
         let store = try HandlerStore(

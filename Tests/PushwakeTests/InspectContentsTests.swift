@@ -174,7 +174,7 @@ struct InspectContentsTests {
         }
     }
 
-    @Test("W8 a main that is frozen inside a transaction is inspected at once and told as stopped")
+    @Test("W8 a main that is frozen inside a transaction is inspected at once and shown as stopped")
     func frozen() throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }

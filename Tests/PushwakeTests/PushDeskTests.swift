@@ -62,7 +62,7 @@ import XMPPCore
         .init(node: "phone-2", secret: "s2", reason: "not from the account's server"),
     ]
 
-    @Test("W2 a stranger wakes nobody, and is not told which part was wrong", arguments: strangers)
+    @Test("W2 a stranger wakes nobody, and does not learn which part was wrong", arguments: strangers)
     func refused(_ stranger: Stranger) throws {
         let decision = desk.decide(
             try publication(from: stranger.from, node: stranger.node, secret: stranger.secret))

@@ -131,7 +131,7 @@ import TestServers
         #expect(error?.message.contains("certificate") == true, "\(String(describing: error))")
     }
 
-    @Test("W6 a Python without slixmpp is told apart from a failed login, and the remedy is named")
+    @Test("W6 a Python without slixmpp is distinguished from a failed login, and the remedy is named")
     func noSlixmpp() throws {
         let error = #expect(throws: TestServerError.self) {
             try peer("romeo", python: "/usr/bin/python3").start()

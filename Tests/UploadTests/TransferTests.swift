@@ -20,7 +20,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "X27 a file is put whole with the slot's headers, its type and its size, and nothing else is told of it"
+        "X27 a file is put whole with the slot's headers, its type and its size, and nothing else is reported of it"
     )
     func whole() async throws {
         try await closing(WebServer()) { server in
@@ -79,7 +79,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "X27 a refusal is told with its status, and a redirection is not followed",
+        "X27 a refusal is reported with its status, and a redirection is not followed",
         arguments: [403, 409, 413, 500, 307])
     func refused(_ status: Int) async throws {
         try await closing(WebServer()) { server in

@@ -586,7 +586,7 @@ import Testing
         #expect(notes == [0, 2])
     }
 
-    @Test("Z2 a writer keeps others out, and they are told so at once")
+    @Test("Z2 a writer keeps others out, and they are notified at once")
     func busy() throws {
         let machine = Machine(seed: 5)
         _ = machine.start()

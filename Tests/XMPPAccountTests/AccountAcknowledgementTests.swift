@@ -72,7 +72,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("S1 a refusal to enable is told with its reason, a server that does not offer it is told apart")
+    @Test("S1 a refusal to enable is reported with its reason, a server that does not offer it is distinguished")
     func refused() async throws {
         try await withRig { rig in
             rig.server.setScript { element, _ in
@@ -196,7 +196,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "S4 our count is told after three stanzas or a second, at once on demand, and answers wait for the delay"
+        "S4 our count is reported after three stanzas or a second, at once on demand, and answers wait for the delay"
     )
     func telling() async throws {
         let clock = VirtualClock()

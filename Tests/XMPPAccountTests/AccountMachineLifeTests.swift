@@ -68,7 +68,7 @@ import XMPPCore
     }
 
     @Test(
-        "X8 a caller that connects while a broken stream is opened again is told of a failure; the attempts go on"
+        "X8 a caller that connects while a broken stream is opened again is notified of a failure; the attempts go on"
     )
     func toldButGoesOn() throws {
         var life = try Life(.reopening)

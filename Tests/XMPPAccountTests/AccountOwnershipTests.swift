@@ -117,7 +117,7 @@ import XMPPTransport
         }
     }
 
-    @Test("W4 a main program that was passed over can do nothing more and is told so once")
+    @Test("W4 a main program that was passed over can do nothing more and is notified once")
     func passedOver() async throws {
         try await withRig { rig in
             let main = try await rig.connected()
@@ -132,7 +132,7 @@ import XMPPTransport
         }
     }
 
-    @Test("W4 a stale owner cannot commit, acknowledge or send, and is told so")
+    @Test("W4 a stale owner cannot commit, acknowledge or send, and is notified")
     func stale() async throws {
         try await withRig { rig in
             let main = try await rig.connected()
@@ -274,7 +274,7 @@ import XMPPTransport
         }
     }
 
-    @Test("W4 a stale owner that suspends changes nothing and is told so")
+    @Test("W4 a stale owner that suspends changes nothing and is notified")
     func staleSuspend() async throws {
         try await withRig { rig in
             let main = try await rig.connected()

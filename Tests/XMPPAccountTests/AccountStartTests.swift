@@ -93,7 +93,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X21 a first connection that fails is told at once, and handlers run all the same")
+    @Test("X21 a first connection that fails is reported at once, and handlers run all the same")
     func firstFailure() async throws {
         try await withRig(reconnects: false) { rig in
             rig.server.refuseConnections()

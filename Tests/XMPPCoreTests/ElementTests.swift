@@ -40,7 +40,7 @@ import XMPPCore
         #expect(element.attributes.map(\.name) == ["y", "z", "w"])
     }
 
-    @Test("X2 attributes are told apart by namespace")
+    @Test("X2 attributes are distinguished by namespace")
     func attributeNamespaces() {
         var element = Element("a", namespace: "u", attributes: ["xml:lang": "de", "lang": "plain"])
         element["lang", namespace: "urn:x"] = "other"

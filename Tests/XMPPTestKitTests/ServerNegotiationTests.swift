@@ -84,7 +84,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "W6 what is no login is told so",
+        "W6 what is no login is refused with the reason",
         arguments: [
             ("X-UNKNOWN", "", "invalid-mechanism"), ("PLAIN", "!", "incorrect-encoding"),
             ("PLAIN", "AA==", "malformed-request"),

@@ -41,7 +41,7 @@ private struct Stored: DurableEvent, Equatable {
         }
     }
 
-    @Test("H15 what a periodic timer missed is told and not made up for; it keeps its beat")
+    @Test("H15 what a periodic timer missed is reported and not made up for; it keeps its beat")
     func missed() throws {
         try withRig([Chime.self]) { rig in
             let start = rig.now

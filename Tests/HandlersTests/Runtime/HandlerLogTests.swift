@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test("X26 a handler that does not run to its end is told with its name, row, run and reason")
+    @Test("X26 a handler that does not run to its end is reported with its name, row, run and reason")
     func unfinished() throws {
         try withFolder { folder in
             let (told, clock) = (Told(), VirtualClock())
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test("X26 what is undone is not told, and what is not wanted is not made")
+    @Test("X26 what is undone is not reported, and what is not wanted is not made")
     func undone() throws {
         try withFolder { folder in
             let told = Told()
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test("X26 handlers that an older program had parked are told when they are called again")
+    @Test("X26 handlers that an older program had parked are reported when they are called again")
     func requeued() throws {
         try withFolder { folder in
             let (path, told) = (folder.file(), Told())

@@ -7,7 +7,7 @@ import Testing
     private typealias Bounds = Transaction.CallLimits
 
     @Test(
-        "X20 quarantined calls of a standing handler are limited; the oldest make way, are counted and told of"
+        "X20 quarantined calls of a standing handler are limited; the oldest make way, are counted and reported"
     )
     func quarantine() throws {
         try withFolder { folder in

@@ -179,7 +179,7 @@ import XMPPCore
         await offline.close()
     }
 
-    @Test("O2 an account without the module is told so when it starts")
+    @Test("O2 an account without the module is notified when it starts")
     func withoutModule() async throws {
         let offline = try RefreshAccount()
         let error = await #expect(throws: AccountError.self) { try await offline.account.omemo.start() }

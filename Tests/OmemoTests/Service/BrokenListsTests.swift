@@ -23,7 +23,7 @@ import XMPPCore
     }
 
     @Test(
-        "O2 O4 a list that cannot be had is not read as empty: the one that is known serves, else the reason is told"
+        "O2 O4 a list that cannot be had is not read as empty: the one that is known serves, else the reason is reported"
     )
     func listError() async throws {
         let (world, a, b) = try World.pair()
@@ -171,7 +171,7 @@ import XMPPCore
         await world.close()
     }
 
-    @Test("O2 O4 a list that has become empty is believed: nothing leaves, and the reason is told")
+    @Test("O2 O4 a list that has become empty is believed: nothing leaves, and the reason is reported")
     func emptyList() async throws {
         let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)

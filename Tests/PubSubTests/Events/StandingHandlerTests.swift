@@ -61,7 +61,7 @@ import XMPPCore
     }
 
     @Test(
-        "P4 several items, mixed with retractions, are told in their order; several changes in one message too"
+        "P4 several items, mixed with retractions, are reported in their order; several changes in one message too"
     )
     func several() async throws {
         let account = try EventAccount()
@@ -78,7 +78,7 @@ import XMPPCore
         await account.close()
     }
 
-    @Test("P4 the subscriptions that brought an event are told, and an own subscription that changes")
+    @Test("P4 the subscriptions that brought an event are reported, and an own subscription that changes")
     func subscriptions() async throws {
         let account = try EventAccount()
         try account.listen(of: "pubsub.capulet.example")

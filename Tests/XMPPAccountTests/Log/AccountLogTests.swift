@@ -77,7 +77,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "X16 decisions are told at info: connected, logged in, bound, suspended with the reason, when it is tried again, resumed"
+        "X16 decisions are reported at info: connected, logged in, bound, suspended with the reason, when it is tried again, resumed"
     )
     func decisions() async throws {
         let kept = KeptLog(level: .info, showsXML: false)

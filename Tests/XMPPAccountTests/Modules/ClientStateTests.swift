@@ -17,7 +17,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X15 the server is told when nobody looks any more, once, and again on every stream")
+    @Test("X15 the server is notified when nobody looks any more, once, and again on every stream")
     func told() async throws {
         try await withRig { rig in
             let account = try await rig.connected()
@@ -36,7 +36,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X15 a server that does not know of it is told nothing")
+    @Test("X15 a server that does not know of it is sent nothing")
     func unknown() async throws {
         try await withRig({ $0.behavior.offersClientState = false }) { rig in
             let account = try await rig.connected()

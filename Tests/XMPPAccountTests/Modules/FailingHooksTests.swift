@@ -40,7 +40,7 @@ import XMPPTestKit
     private enum Sound {}
 
     @Test(
-        "X9 a module that throws in a hook about messages is told; the others are asked and the message counts once"
+        "X9 a module that throws in a hook about messages is reported; the others are asked and the message counts once"
     )
     func hooks() async throws {
         try await withRig(reconnects: false) { rig in

@@ -124,7 +124,7 @@ private struct Behind: AccountModule {
         }
     }
 
-    @Test("X24 what a filter stops is counted and told, and nobody is left waiting for an answer")
+    @Test("X24 what a filter stops is counted and reported, and nobody is left waiting for an answer")
     func stopped() async throws {
         try await withRig { rig in
             let account = try await connected(rig)
@@ -169,7 +169,7 @@ private struct Behind: AccountModule {
     }
 
     @Test(
-        "X24 a filter that throws, or changes whose stanza it is, is undone and told, and the stanza passes")
+        "X24 a filter that throws, or changes whose stanza it is, is undone and reported, and the stanza passes")
     func failing() async throws {
         try await withRig { rig in
             let account = try await connected(rig)
@@ -185,7 +185,7 @@ private struct Behind: AccountModule {
         }
     }
 
-    @Test("X24 what is sent passes the filters in the other order; whoever sends what one stops is told")
+    @Test("X24 what is sent passes the filters in the other order; whoever sends what one stops is notified")
     func outgoing() async throws {
         try await withRig { rig in
             let account = try await connected(rig)

@@ -226,7 +226,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "X7 a lost session is told in the login, its count is used, and a new one is bound on the same stream"
+        "X7 a lost session is reported in the login, its count is used, and a new one is bound on the same stream"
     )
     func failedResumption() async throws {
         for bindsInline in [true, false] {

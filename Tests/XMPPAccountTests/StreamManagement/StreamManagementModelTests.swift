@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(
-        "S13 the model notices rules that are wrong: a count that is told too early, one that is off by one")
+        "S13 the model notices rules that are wrong: a count that is sent too early, one that is off by one")
     func modelCanFail() {
         var isNoticed = [false, false]
         for seed in UInt64(0)..<2000 {

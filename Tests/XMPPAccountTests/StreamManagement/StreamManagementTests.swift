@@ -139,7 +139,7 @@ import Testing
     @Test("S3 the server is asked by count and by time, whichever comes first", arguments: asking)
     func asks(_ game: Case) throws { #expect(try Self.play(game) == game.written) }
 
-    @Test("S4 our count is told by count and by time, and when asked", arguments: telling)
+    @Test("S4 our count is reported by count and by time, and when asked", arguments: telling)
     func tells(_ game: Case) throws { #expect(try Self.play(game) == game.written) }
 
     @Test("S3 S4 what is due next is known beforehand")

@@ -168,7 +168,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "X13 an archive that has forgotten the place is asked by time, and what is known already is not told again"
+        "X13 an archive that has forgotten the place is asked by time, and what is known already is not reported again"
     )
     func forgottenPlace() async throws {
         try await withModulesRig { rig in

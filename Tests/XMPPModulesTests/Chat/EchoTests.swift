@@ -44,7 +44,7 @@ import XMPPTestKit
             from: try JID("\(room)/\(nick)"))
     }
 
-    @Test("X12 what others say in a room is told, even under an id that was used here before")
+    @Test("X12 what others say in a room is reported, even under an id that was used here before")
     func othersIDs() async throws {
         try await withModulesRig { rig in
             addRoom(rig)

@@ -49,7 +49,7 @@ import XMPPTestKit
         #expect(DiscoInfo(identities: [twice], features: [], forms: [form, form]).verification == nil)
     }
 
-    @Test("X11 no other answer can be told under the digest of an honest one")
+    @Test("X11 no other answer can be given under the digest of an honest one")
     func collisions() throws {
         let honest = DiscoInfo(
             identities: [.init(category: "client", type: "pc", name: "Psi")],

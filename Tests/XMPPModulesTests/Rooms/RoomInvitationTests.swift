@@ -38,7 +38,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "X14 an invitation of either kind is stored and told, once for each room", arguments: [false, true])
+        "X14 an invitation of either kind is stored and reported, once for each room", arguments: [false, true])
     func invited(isDirect: Bool) async throws {
         try await withModulesRig { rig in
             let account = try await rig.withRooms()
@@ -134,7 +134,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X14 what is sent to invite, through the room and directly; a decline is told")
+    @Test("X14 what is sent to invite, through the room and directly; a decline is reported")
     func invites() async throws {
         try await withModulesRig { rig in
             let room = ScriptedRoom(rig)

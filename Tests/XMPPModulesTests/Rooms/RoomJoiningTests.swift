@@ -115,7 +115,7 @@ import XMPPTestKit
         return element
     }
 
-    @Test("X14 a wish that is uttered offline is fulfilled by the next process, which is told")
+    @Test("X14 a wish that is uttered offline is fulfilled by the next process, which is notified")
     func offline() async throws {
         try await withModulesRig { rig in
             let room = ScriptedRoom(rig)
@@ -145,7 +145,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X14 a session that is lost while a room is joined: asked again, told once, by another process")
+    @Test("X14 a session that is lost while a room is joined: asked again, reported once, by another process")
     func lostWhileJoining() async throws {
         try await withModulesRig(reconnects: false) { rig in
             let room = ScriptedRoom(rig)
@@ -281,7 +281,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X14 the process dies while a room is joined: the next one resumes, asks nothing, and is told")
+    @Test("X14 the process dies while a room is joined: the next one resumes, asks nothing, and is notified")
     func answeredElsewhere() async throws {
         try await withModulesRig(reconnects: false) { rig in
             let room = ScriptedRoom(rig)

@@ -419,7 +419,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "X14 a message that the room bounces is told; one that says that the account is outside joins again")
+        "X14 a message that the room bounces is reported; one that says that the account is outside joins again")
     func bounced() async throws {
         try await withModulesRig { rig in
             let (room, account) = try await rig.joined()
@@ -447,7 +447,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X14 a room that never sends a message back gets it three times, and the program is told")
+    @Test("X14 a room that never sends a message back gets it three times, and the program is notified")
     func neverSentBack() async throws {
         try await withModulesRig { rig in
             let (room, account) = try await rig.joined()
@@ -471,7 +471,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X14 what waits for a room is given up, and told, when the account leaves it")
+    @Test("X14 what waits for a room is given up, and reported, when the account leaves it")
     func givenUp() async throws {
         try await withModulesRig { rig in
             let room = ScriptedRoom(rig)

@@ -130,7 +130,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "X10 a roster that is refused or makes no sense leaves what is stored and is told",
+        "X10 a roster that is refused or makes no sense leaves what is stored and is reported",
         arguments: [true, false])
     func notLoaded(isError: Bool) async throws {
         try await withModulesRig { rig in

@@ -68,7 +68,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "X10 a request of somebody else's is stored until it is answered, and told once",
+        "X10 a request of somebody else's is stored until it is answered, and reported once",
         arguments: [true, false])
     func requested(isApproved: Bool) async throws {
         try await withModulesRig { rig in
@@ -171,7 +171,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X10 a refusal, a removal and an error of the contact's server are told as such")
+    @Test("X10 a refusal, a removal and an error of the contact's server are reported as such")
     func refused() async throws {
         try await withModulesRig { rig in
             let account = try await rig.connected([RosterModule()])
@@ -196,7 +196,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X10 who is seen already is approved at once; who does not ask any more is told")
+    @Test("X10 who is seen already is approved at once; who does not ask any more is notified")
     func atOnce() async throws {
         try await withModulesRig { rig in
             let account = try await rig.connected([RosterModule()])

@@ -88,7 +88,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X15 no card, an error and no answer are told apart, by the awaited form and to the stored handler")
+    @Test("X15 no card, an error and no answer are distinguished, by the awaited form and to the stored handler")
     func outcomes() async throws {
         try await withModulesRig { rig in
             let account = try await rig.connected([])
@@ -136,7 +136,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X15 a ping tells how long the answer took; an error and a lost session are told as such")
+    @Test("X15 a ping tells how long the answer took; an error and a lost session are reported as such")
     func ping() async throws {
         try await withModulesRig { rig in
             let account = try await rig.connected([])

@@ -66,7 +66,7 @@ import Testing
         #expect(error?.message.contains("check the port") == true)
     }
 
-    @Test("X4 a name that does not exist is told apart from one that cannot be looked up now")
+    @Test("X4 a name that does not exist is distinguished from one that cannot be looked up now")
     func nameNotFound() {
         let error = failure(host: "no-such-host.invalid", port: 5222)
         // Without any network the answer is "try again", which is not the same as "does not exist".

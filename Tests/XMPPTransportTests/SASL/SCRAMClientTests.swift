@@ -157,7 +157,7 @@ import XMPPCore
     }
 
     @Test(
-        "X6 a server error is told by its code",
+        "X6 a server error is reported by its code",
         arguments: [
             ("invalid-proof", ErrorCode<SASLError>.notAuthorized), ("unknown-user", .notAuthorized),
             ("channel-bindings-dont-match", .channelBindingFailed), ("other-error", .refused),

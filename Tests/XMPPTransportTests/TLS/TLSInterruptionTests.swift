@@ -42,13 +42,13 @@ import XMPPTestKit
         #expect(error?.code == .interrupted)
     }
 
-    @Test("X5 a server that closes before the handshake is told apart from a TLS failure")
+    @Test("X5 a server that closes before the handshake is distinguished from a TLS failure")
     func closedBefore() {
         let error = transportError { try startTLS { $0.closeDirty() } }
         #expect([.connectionClosed, .connectionReset].contains(error?.code))
     }
 
-    @Test("X5 a server that closes in the middle of the handshake is told apart, at whatever byte")
+    @Test("X5 a server that closes in the middle of the handshake is distinguished, at whatever byte")
     func closedInTheMiddle() throws {
         let files = try certificates.makeServerCertificate(for: ["example.org"])
         let serverContext = try TLSContext.server(
