@@ -172,6 +172,9 @@ package final class ProcessSlot: Sendable {
         file.withRecord(slot) { $0.isDirty.load(ordering: .acquiring) != 0 }
     }
 
+    /// Whether no other store has the database open.
+    package var isAlone: Bool { others.isEmpty }
+
     /// Slots of the other stores that have the database open, with those of stopped processes.
     package var others: [Int] {
         (0..<Self.limit).filter { $0 != number && isDirty($0) && isAlive(aliveByte(of: $0)) }

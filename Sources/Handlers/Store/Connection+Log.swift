@@ -15,7 +15,7 @@ extension Connection {
         if BuiltInFault.trustLog.isOn { return }
         try begin()
         do throws(HandlerError) {
-            if try writeLogAgain(isWhole: !syncsCommits) {
+            if try writeLogAgain(isWhole: hasUnsyncedCommits) {
                 // A value that is set again is written nonetheless.
                 try executeOnce("PRAGMA application_id = \(Connection.applicationID)")
             }
@@ -26,31 +26,70 @@ extension Connection {
         }
     }
 
+    /// Whether this store, or another one in this boot, commits without a sync.
+    private var hasUnsyncedCommits: Bool {
+        if !syncsCommits { return true }
+        // A new database has no such table yet.
+        let found = try? firstOnce("SELECT boot IS NOT NULL FROM place") { $0.integer(0) != 0 }
+        return found ?? false
+    }
+
+    /// Whether the log holds commits, as far as this connection has read it.
+    var hasLog: Bool {
+        get throws(HandlerError) { try log.lastFrame(checkLog) > 0 }
+    }
+
     /// Writes the frames again that may not be on the disk.
     ///
     /// - Parameter isWhole: Whether any frame may not be there, because commits are not synced.
     /// - Returns: Whether there is a log.
-    func writeLogAgain(isWhole: Bool) throws(HandlerError) -> Bool {
-        let log = try WriteAheadLog(of: database, pageSize: firstOnce("PRAGMA page_size") { $0.integer(0) })
-        return try log.writeAgain(isWhole: isWhole) { (code) throws(HandlerError) in
-            guard code != SQLITE_OK else { return }
-            throw sqliteError(nil, code: code, doing: "writing the log again", path: path)
+    private func writeLogAgain(isWhole: Bool) throws(HandlerError) -> Bool {
+        try log.writeAgain(isWhole: isWhole, checkLog)
+    }
+
+    /// Writes all of the log again after a sync has failed, and lets the next checkpoint copy all of it again.
+    func mendLog() throws(HandlerError) {
+        let log = try log
+        _ = try log.writeAgain(isWhole: true, checkLog)
+        // Otherwise another process copies it at this moment, and the next transaction tries again.
+        if log.copyAllAgain() { hasFailedSync = false }
+    }
+
+    private var log: WriteAheadLog {
+        get throws(HandlerError) {
+            try WriteAheadLog(of: database, pageSize: firstOnce("PRAGMA page_size") { $0.integer(0) })
         }
+    }
+
+    private func checkLog(_ code: Int32) throws(HandlerError) {
+        guard code != SQLITE_OK else { return }
+        throw sqliteError(nil, code: code, doing: "writing the log again", path: path)
+    }
+
+    /// Records that the log is settled, by this process or by all that have died.
+    func setLogSettled() {
+        isLogSettled = true
+        setCheckpointsAtClose(true)
     }
 
     /// - Parameter isOn: Whether the last connection that is closed moves the log into the database. For SQLite it does; for one that
     ///   was opened to write, only from when the log is settled.
     func setCheckpointsAtClose(_ isOn: Bool) { _ = dh_config_checkpoint_at_close(database, isOn ? 1 : 0) }
 
-    /// Moves the log into the database as far as nobody reads it. What fails here a later checkpoint does.
+    /// Moves the log into the database as far as nobody reads it. A failure is remembered in ``hasFailedSync``.
     ///
     /// After the tables were made, so that no process that comes after a kill has to read them in the log.
-    func checkpoint() { sqlite3_wal_checkpoint_v2(database, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil) }
+    func checkpoint() {
+        // The next transaction mends that.
+        if hasFailedSync { return }
+        let code = sqlite3_wal_checkpoint_v2(database, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
+        if code & 0xff == SQLITE_IOERR { hasFailedSync = true }
+    }
 
-    /// Takes the checkpoints after commits over from SQLite, where these are the only syncs of the log.
+    /// Takes the checkpoints after commits over from SQLite, which forgets one that fails and believes the syncs of the next.
     ///
-    /// SQLite forgets one that fails, and believes the next. Then a loss of power during that one finds pages in the database
-    /// whose frames the log lacks: a broken database. So the log is written again before it.
+    /// Then a loss of power finds a broken database: pages are in it whose frames the log lacks, or the frames are gone whose pages
+    /// it lacks.
     ///
     /// - Parameter frames: From how many frames on a commit is followed by one. SQLite's own number is 1000.
     func takeOverCheckpoints(at frames: Int32 = 1000) {
@@ -62,26 +101,20 @@ extension Connection {
             { me, _, _, frames in
                 guard let me else { return SQLITE_OK }
                 let connection = Unmanaged<Connection>.fromOpaque(me).takeUnretainedValue()
-                if frames >= connection.checkpointAt { connection.checkpointUnsynced() }
+                if frames >= connection.checkpointAt { connection.checkpoint() }
                 return SQLITE_OK
             }, me)
     }
 
-    private func checkpointUnsynced() {
-        // The next transaction writes it.
-        if hasUnwrittenLog { return }
-        let code = sqlite3_wal_checkpoint_v2(database, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
-        if code & 0xff == SQLITE_IOERR { hasUnwrittenLog = true }
-    }
-
-    /// Before the database is closed, moves what was committed without a sync into it.
+    /// Brings the log into order before the database is closed.
     ///
-    /// - Returns: False when the next process must write the log again.
+    /// - Returns: False when the next process must settle it.
     func finishLog() -> Bool {
-        if syncsCommits { return !hasLeftCommit }
-        if hasUnwrittenLog, (try? begin()) != nil { rollBack() }
-        checkpointUnsynced()
-        if hasUnwrittenLog { setCheckpointsAtClose(false) }
-        return !hasUnwrittenLog
+        guard isLogSettled else { return false }
+        if hasFailedSync, (try? begin()) != nil { rollBack() }
+        // The last connection that is closed does the same, and says nothing when it fails: what was not synced is lost then.
+        if !syncsCommits { checkpoint() }
+        if hasFailedSync { setCheckpointsAtClose(false) }
+        return !hasFailedSync && !hasLeftCommit
     }
 }

@@ -39,7 +39,8 @@ extension Connection {
     private func configure(
         _ synchronous: HandlerStore.Synchronous, _ files: any StoreFiles
     ) throws(HandlerError) {
-        _ = try isOwn()
+        // A rollback journal that is deleted may come back with a loss of power, and would undo what is in the log by then.
+        if try !isOwn() { try executeOnce("PRAGMA synchronous = EXTRA") }
         wasNarrowed = files.makePrivate(path)
         // WAL lets a reader such as `inspect` look without stopping the writer; FULL makes a commit survive a
         // loss of power, so nothing that was acknowledged to a server can roll back.
@@ -52,7 +53,7 @@ extension Connection {
         }
         try sync(synchronous)
         syncsCommits = synchronous == .full
-        if !syncsCommits { takeOverCheckpoints() }
+        takeOverCheckpoints()
         try executeOnce("PRAGMA foreign_keys = ON")
         // Small on purpose: a worker woken by a push has 24 MiB for everything.
         try executeOnce("PRAGMA cache_size = -2048")

@@ -24,11 +24,12 @@ final class Connection {
     private(set) var hasLeftCommit = false
     /// Whether each commit is synced.
     var syncsCommits = true
-    /// The number of frames from which on a commit is followed by a checkpoint, where it is not synced.
+    /// The number of frames from which on a commit is followed by a checkpoint.
     var checkpointAt: Int32 = 0
-    /// Whether a sync of commits has failed, so that their frames must be written again before the next one; see
-    /// ``takeOverCheckpoints()``.
-    var hasUnwrittenLog = false
+    /// Whether a sync has failed, which no later one makes up for; see ``mendLog()``.
+    var hasFailedSync = false
+    /// Whether nothing of the dead is left in the log that must be written again.
+    var isLogSettled = false
 
     /// Takes the handle over.
     init(owning database: OpaquePointer, path: String) {
@@ -53,10 +54,9 @@ final class Connection {
         failure = nil
         try checkPlace()
         try open(.begin)
-        guard hasUnwrittenLog else { return }
+        guard hasFailedSync else { return }
         do throws(HandlerError) {
-            _ = try writeLogAgain(isWhole: true)
-            hasUnwrittenLog = false
+            try mendLog()
         } catch {
             rollBack()
             throw error
@@ -90,9 +90,11 @@ final class Connection {
         do throws(HandlerError) {
             try control.run(.commit)
         } catch {
-            if error.isStorageFailure { hasLeftCommit = true }
+            if error.isStorageFailure { (hasLeftCommit, hasFailedSync) = (true, true) }
             throw error
         }
+        // In the checkpoint after the commit. At once: another process may run the next.
+        if hasFailedSync, (try? begin()) != nil { rollBack() }
     }
 
     /// Gives the transaction up, if SQLite has not done so by itself.

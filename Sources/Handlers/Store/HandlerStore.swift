@@ -111,20 +111,24 @@ public final class HandlerStore: Sendable {
         let connection = try Connection(
             path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout),
             files: system.files)
-        try Self.migrate(connection, to: [.handlers] + schemas, system.files, log)
+        var isSettled = try Self.migrate(connection, to: [.handlers] + schemas, system.files, log)
         self.connection = connection
         filePath = connection.filePath
         readers = ReaderPool(
             path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
         slot = try system.presence(filePath) { (slot, runningCall) throws(HandlerError) in
             try connection.settleLog()
+            isSettled = true
             try connection.recover(slot: slot, runningCall, now: time.wall())
         }
         narrowedFiles = (connection.wasNarrowed ? [filePath] : []) + slot.narrowedFiles
-        try recoverDead()
-        // What another process recovers at this moment, this one may have read already.
-        if slot.hasUnrecovered { try connection.settleLog() }
-        connection.setCheckpointsAtClose(true)
+        if try recoverDead() { isSettled = true }
+        // What another process recovers at this moment, this one may have read already. And without others a log is what one has
+        // left that failed before it had a slot.
+        if !isSettled, try slot.hasUnrecovered || slot.isAlone && connection.hasLog {
+            try connection.settleLog()
+        }
+        connection.setLogSettled()
         try recognizeCopy(synchronous)
         try requeueKnown()
         log?.write(.info, .store) { "opened \(path) as \(role)" }
@@ -142,7 +146,10 @@ public final class HandlerStore: Sendable {
     }
 
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.
-    func recoverDead() throws(HandlerError) {
+    ///
+    /// - Returns: Whether there were any, so that the log was settled.
+    @discardableResult
+    func recoverDead() throws(HandlerError) -> Bool {
         let now = time.wall()
         var (isSettled, isAnythingFree) = (false, false)
         try slot.recoverDead { (slot, runningCall) throws(HandlerError) in
@@ -157,9 +164,11 @@ public final class HandlerStore: Sendable {
                 }
             }
         }
-        guard isAnythingFree else { return }
-        slot.notifyOthers()
-        listeners.wakeRunners()
+        if isAnythingFree {
+            slot.notifyOthers()
+            listeners.wakeRunners()
+        }
+        return isSettled
     }
 
     /// Lends the connection outside of a step.
@@ -213,14 +222,13 @@ public final class HandlerStore: Sendable {
         }
     }
 
+    /// - Returns: Whether anything was to be done, so that the log was settled.
     private static func migrate(
         _ connection: Connection, to schemas: [Schema], _ files: any StoreFiles, _ log: HandlerLog?
-    )
-        throws(HandlerError)
-    {
+    ) throws(HandlerError) -> Bool {
         try checkModules(schemas)
         // Looks before it locks: the usual start finds everything in place and must not wait for a writer.
-        if try isCurrent(connection, schemas) { return }
+        if try isCurrent(connection, schemas) { return false }
         // Before anything else is added to what a dead process has left.
         try connection.settleLog()
         var migrated: [String] = []
@@ -246,6 +254,7 @@ public final class HandlerStore: Sendable {
         }
         connection.checkpoint()
         for tables in migrated { log?.write(.info, .store) { "migrated the tables of \(tables)" } }
+        return true
     }
 
     private static func isCurrent(_ connection: Connection, _ schemas: [Schema]) throws(HandlerError) -> Bool

@@ -84,14 +84,40 @@ struct WriteAheadLog {
     /// The offset of a frame; the first one has the number 1.
     private func place(_ frame: Int) -> Int64 { Int64(Self.headerSize + (frame - 1) * frameSize) }
 
-    /// The number of the last frame that was committed.
-    private func lastFrame(_ check: Check) throws(HandlerError) -> Int {
+    /// The number of the last frame that was committed, as the connection has read it.
+    func lastFrame(_ check: Check) throws(HandlerError) -> Int {
         guard let (file, methods) = file(SQLITE_FCNTL_FILE_POINTER) else { return 0 }
-        var index: UnsafeMutableRawPointer?
-        // The connection has mapped the first region of the index already; this only returns its address.
-        try check(methods.xShmMap(file, 0, 32 << 10, 0, &index))
+        let (index, code) = Self.index(file, methods)
+        try check(code)
         return index.map { Int($0.load(fromByteOffset: 16, as: UInt32.self)) } ?? 0
     }
+
+    /// The first region of the index, which the connection has mapped already.
+    private static func index(
+        _ file: File, _ methods: sqlite3_io_methods
+    ) -> (UnsafeMutableRawPointer?, code: Int32) {
+        var index: UnsafeMutableRawPointer?
+        let code = methods.xShmMap(file, 0, 32 << 10, 0, &index)
+        return (index, code)
+    }
+
+    /// Forgets that frames were copied into the database.
+    ///
+    /// - Returns: False while another connection copies some.
+    func copyAllAgain() -> Bool {
+        guard let (file, methods) = file(SQLITE_FCNTL_FILE_POINTER),
+            case (let index?, SQLITE_OK) = Self.index(file, methods),
+            methods.xShmLock(file, Self.checkpointLock, 1, SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE) == SQLITE_OK
+        else { return false }
+        index.storeBytes(of: 0, toByteOffset: Self.copiedFrames, as: UInt32.self)
+        _ = methods.xShmLock(file, Self.checkpointLock, 1, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE)
+        return true
+    }
+
+    /// The lock of the one that copies frames.
+    private static let checkpointLock: Int32 = 1
+    /// The place in the index of the number of copied frames.
+    private static let copiedFrames = 96
 }
 
 extension UnsafeMutableRawBufferPointer {

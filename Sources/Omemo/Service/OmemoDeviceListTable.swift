@@ -42,11 +42,11 @@ package struct OmemoDeviceListTable: Sendable {
             OmemoTables.copies,
             OmemoTables.bounds,
             OmemoTables.surplus,
-            OmemoTables.oldPreKeys,
             """
             -- When this side started the session.
             ALTER TABLE omemo_session RENAME COLUMN began_at TO started_at;
             """,
+            OmemoTables.retiredPreKeys,
         ], handlers: OmemoService.handlers)
 
     /// A device that is or was on a list.

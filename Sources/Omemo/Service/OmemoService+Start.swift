@@ -8,7 +8,7 @@ extension OmemoService {
     /// The time for which a signed prekey is used, and then kept for reading: two weeks each (section
     /// 4.2: a week to a month).
     package static let signedPreKeyLife = Duration.seconds(14 * 24 * 60 * 60)
-    /// The maximum time for which a used prekey stays readable.
+    /// The maximum time for which a prekey stays readable that was used, or retired.
     static let usedPreKeyLife = Duration.seconds(30 * 24 * 60 * 60)
 
     /// Makes this account able to encrypt: makes the own device, publishes it, and takes encrypted messages in from
@@ -75,7 +75,9 @@ extension OmemoService {
         if isChanged { try publications.raiseRevision(in: step) }
         try ownDevice.deleteSignedPreKeys(
             replacedBefore: step.now - Self.signedPreKeyLife, in: step)
-        try ownDevice.deleteUsedPreKeys(before: step.now - Self.usedPreKeyLife, in: step)
+        let start = step.now - Self.usedPreKeyLife
+        try ownDevice.deleteUsedPreKeys(before: start, in: step)
+        try ownDevice.deleteRetiredPreKeys(before: start, in: step)
     }
 
     // MARK: The own device

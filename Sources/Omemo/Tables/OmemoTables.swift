@@ -156,9 +156,9 @@ enum OmemoTables {
         WHERE length(CAST(label AS BLOB)) > 256 OR length(CAST(label_signature AS BLOB)) > 256;
         """
 
-    static let oldPreKeys = """
-        -- Whether a session may have begun with the prekey of which the database, put back from a backup, knows nothing.
-        ALTER TABLE omemo_prekey ADD COLUMN is_old INTEGER NOT NULL DEFAULT 0;
+    static let retiredPreKeys = """
+        -- When the database was found to be put back from a backup: sessions may have begun with the prekey that are not known.
+        ALTER TABLE omemo_prekey ADD COLUMN retired_at INTEGER;
         """
 
     static let surplus = """

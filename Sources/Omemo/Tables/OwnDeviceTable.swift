@@ -57,7 +57,7 @@ struct OwnDeviceTable {
     // MARK: Prekeys
 
     /// Which prekeys are given out.
-    private static let given = "used_at IS NULL AND is_old = 0"
+    private static let given = "used_at IS NULL AND retired_at IS NULL"
 
     /// Returns the number of prekeys that are given out.
     func preKeyCount(in step: borrowing Step) throws(HandlerError) -> Int {
@@ -79,7 +79,7 @@ struct OwnDeviceTable {
                 _ = try step.execute(
                     """
                     INSERT INTO omemo_prekey(account, id, record) VALUES (?, ?, ?)
-                    ON CONFLICT(account, id) DO UPDATE SET record = excluded.record, used_at = NULL, is_old = 0
+                    ON CONFLICT(account, id) DO UPDATE SET record = excluded.record, used_at = NULL, retired_at = NULL
                     """, account, id, copy record)
             }
         }
@@ -95,18 +95,27 @@ struct OwnDeviceTable {
             account, id) > 0
     }
 
+    /// The maximum number of prekeys that were retired: those of the last ten times.
+    private static let maximumRetired = 1000
+
     /// Notes that sessions may have begun with the prekeys that are not known here. They are given out no more, and stay readable
-    /// until they are used or retired once more.
+    /// for a time: others may have the bundle in which they are.
     func retirePreKeys(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM omemo_prekey WHERE account = ? AND is_old = 1", account)
-        try step.execute("UPDATE omemo_prekey SET is_old = 1 WHERE account = ?", account)
+        try step.execute(
+            "UPDATE omemo_prekey SET retired_at = ? WHERE account = ? AND retired_at IS NULL", step.now, account)
+        try step.execute(
+            """
+            DELETE FROM omemo_prekey WHERE account = ?1 AND id IN (
+                SELECT id FROM omemo_prekey WHERE account = ?1 AND retired_at IS NOT NULL
+                ORDER BY retired_at DESC, id DESC LIMIT ?2 OFFSET ?3)
+            """, account, Int64.max, Self.maximumRetired)
     }
 
     /// Whether a session that begins with one of the prekeys may have gone on without the knowledge of this database.
     func isOld(preKeys: [UInt32], in step: borrowing Step) throws(HandlerError) -> Bool {
         for id in preKeys {
             let isOld = try step.first(
-                "SELECT is_old FROM omemo_prekey WHERE account = ? AND id = ?", account, id
+                "SELECT retired_at IS NOT NULL FROM omemo_prekey WHERE account = ? AND id = ?", account, id
             ) { (row) throws(HandlerError) in row.integer(0) != 0 }
             if isOld == true { return true }
         }
@@ -116,6 +125,11 @@ struct OwnDeviceTable {
     /// Deletes the prekeys that were used before a time.
     func deleteUsedPreKeys(before time: Timestamp, in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM omemo_prekey WHERE account = ? AND used_at < ?", account, time)
+    }
+
+    /// Deletes the prekeys that were retired before a time.
+    func deleteRetiredPreKeys(before time: Timestamp, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM omemo_prekey WHERE account = ? AND retired_at < ?", account, time)
     }
 
     func preKey(_ id: UInt32, in step: borrowing Step) throws(HandlerError) -> [UInt8]? {

@@ -183,6 +183,8 @@ private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
 
     var hasUnrecovered: Bool { isAlive && machine.hasUnrecovered(besides: number) }
 
+    var isAlone: Bool { machine.alive.allSatisfy { $0 == number } }
+
     func isSeenOtherwise(than inode: Int64) -> Bool { false }
 
     /// The machine calls the callback itself; no loop waits for changes.

@@ -103,7 +103,8 @@ package final class WorldModel {
         for number in sessions.keys { sessions[number]?.acknowledged = 0 }
         answered = answered.filter { ended[$0] != nil }
         mayBeOlder = true
-        // A store that has forgotten a message may send it again.
+        // A store that has forgotten a message may send it again, also one that is in transit.
+        inTransit.formUnion(boundIDs.filter { $0.hasPrefix("s-") }.subtracting(read))
         (read, lastRead) = ([], 0)
     }
 
@@ -349,6 +350,8 @@ package final class WorldModel {
     /// The messages that the peer has read since the last loss of commits, and the number of the last one.
     private var read: Set<String> = []
     private var lastRead = 0
+    /// The messages that the peer had not read at the last loss of commits.
+    private var inTransit: Set<String> = []
 
     /// Records that the peer has read a message of the application, sent through an addition's modules.
     ///
@@ -356,8 +359,10 @@ package final class WorldModel {
     package func peerRead(_ id: String) {
         let n = Self.number(in: id)
         if !boundIDs.contains(id) { fail("\(id) was read by the peer and is not committed") }
-        if !read.insert(id).inserted { fail("\(id) was read twice by the peer") }
         arrivals.insert(id)
+        // It may have been sent before, and be sent again.
+        if inTransit.remove(id) != nil { return }
+        if !read.insert(id).inserted { fail("\(id) was read twice by the peer") }
         // With NORMAL, the message may have been in transit at a power loss that removed its row. Its number is then used again.
         guard stanzas[n] == id else { return }
         if n < lastRead { fail("\(id) was read by the peer after \(lastRead)") }

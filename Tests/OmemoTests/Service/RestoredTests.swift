@@ -109,6 +109,10 @@ import XMPPCore
         try putBack(a)
         try a.start()
         try world.settle()
+        // Put back twice in a row, as with NORMAL by two boots: what was published before can still be used.
+        try a.step { try $0.recordCopy() }
+        try a.start()
+        try world.settle()
         try a.step { _ = try $0.execute("DELETE FROM seen_mark") }
         try world.receive(again, a)
         try a.send("after", to: romeo)
@@ -120,6 +124,14 @@ import XMPPCore
         #expect(heard.a == ["again blind", "again blind", "answer blind"])
         let records = try a.texts("SELECT count(*) FROM omemo_session WHERE is_old <> 0")
         #expect(records == ["0"])
+        // Both times the keys of before were replaced, and they do not stay for ever.
+        let keys = try a.texts(
+            "SELECT count(*) FROM omemo_prekey GROUP BY retired_at IS NULL ORDER BY retired_at IS NULL")
+        #expect(keys == ["199", "100"])
+        world.clock.now += 31 * 24 * 3_600_000
+        try a.start()
+        let left = try a.texts("SELECT count(*) FROM omemo_prekey WHERE retired_at IS NOT NULL")
+        #expect(left == ["0"])
         await world.close()
     }
 
