@@ -302,6 +302,43 @@ import Testing
         }
     }
 
+    @Test("Z2 of two stores that open beside a log that a failed one left, what either confirms survives")
+    func openedTogether() throws {
+        for seed in 0..<8 as Range<UInt64> {
+            let machine = Machine(seed: seed)
+            _ = machine.start()
+            do {
+                let store = try machine.open()
+                try Self.add(0, to: store)
+                // Until after the close, so that the log stays.
+                machine.disk.onCall = { $0.kind == .sync ? .ioError : nil }
+                #expect(throws: HandlerError.self) { try Self.add(1, to: store) }
+            }
+            let first = machine.start()
+            var failure: (any Error)?
+            // The first one is about to write the log again.
+            machine.disk.onCall = { call in
+                guard call.kind == .read, call.path == "/app.db-wal", call.count == 8 else { return nil }
+                machine.disk.onCall = nil
+                do {
+                    _ = machine.start()
+                    let store = try machine.open()
+                    try Self.add(2, to: store)
+                } catch {
+                    failure = error
+                }
+                machine.disk.current = first
+                return nil
+            }
+            do { _ = try machine.open() } catch {}
+            machine.disk.losePower()
+            machine.processes.losePower()
+            let notes = try machine.reopened { try Self.notes($0) }
+            let isRefused = (failure as? HandlerError)?.code == .databaseLocked
+            #expect(notes.contains(0) && (notes.contains(2) || isRefused), "seed \(seed): \(notes)")
+        }
+    }
+
     @Test(
         "Z2 what a store confirms that opens while another process recovers a dead one survives a loss of power"
     )
@@ -317,7 +354,7 @@ import Testing
             machine.processes.kill(slot: 0)
             var failure: (any Error)?
             // The other process has taken the slot, and gets no further.
-            _ = try machine.processes.presence("/app.db") { (_, _) throws(HandlerError) in
+            _ = try machine.processes.presence("/app.db", {}) { (_, _) throws(HandlerError) in
                 do {
                     _ = machine.start()
                     let store = try machine.open()
@@ -381,7 +418,8 @@ import Testing
         }
     }
 
-    private static let added = Schema(module: "added", migrations: ["CREATE TABLE added(id INTEGER PRIMARY KEY)"])
+    private static let added = Schema(
+        module: "added", migrations: ["CREATE TABLE added(id INTEGER PRIMARY KEY)"])
 
     @Test("Z2 what is confirmed after a migration whose sync failed survives a loss of power")
     func failedMigration() throws {

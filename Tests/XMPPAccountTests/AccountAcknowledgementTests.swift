@@ -72,7 +72,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("S1 a refusal to enable is reported with its reason, a server that does not offer it is distinguished")
+    @Test(
+        "S1 a refusal to enable is reported with its reason, a server that does not offer it is distinguished"
+    )
     func refused() async throws {
         try await withRig { rig in
             rig.server.setScript { element, _ in

@@ -22,8 +22,6 @@ package protocol ProcessPresence: AnyObject, Sendable {
     func recoverDead<E>(_ body: (_ slot: Int, _ runningCall: RunningCall?) throws(E) -> Void) throws(E)
     /// Whether a store has died whose slot is not recovered yet: another process may be at it.
     var hasUnrecovered: Bool { get }
-    /// Whether no other store has the database open.
-    var isAlone: Bool { get }
     /// Calls `body` while no other store has a slot, unless a dead one is yet to be recovered from it.
     func whileVacant<E>(_ slot: Int, _ body: () throws(E) -> Void) throws(E)
     /// Returns whether a store that has the database open sees its file under another number.

@@ -35,13 +35,16 @@ package final class ProcessSlot: Sendable {
     ///
     /// - Parameters:
     ///   - path: The database file.
+    ///   - whenAlone: Called before others can see this store, if no other store has the database open. Several that come at the same
+    ///     moment may all be alone.
     ///   - recover: Called before the slot is used, if its last holder died or is unknown, with the slot's number and
     ///     what it ran: frees what it left, and has that committed when it returns. Until then the slot is dirty.
     ///     In a new file, and in one of an earlier boot, every slot counts as one of an unknown holder.
-    /// - Throws: What `recover` throws; ``HandlerError`` with the codes `databaseUnavailable` (also when all slots are
+    /// - Throws: What `whenAlone` and `recover` throw; ``HandlerError`` with the codes `databaseUnavailable` (also when all slots are
     ///   taken), `databaseReadOnly`, `databaseForeign`, `databaseNewer` or `storageFailed`.
     package init(
-        path: String, recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
+        path: String, whenAlone: () throws(HandlerError) -> Void = {},
+        recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
     ) throws(HandlerError) {
         let file = try SlotFile(database: path)
         signal = try SignalPipe(database: path)
@@ -50,6 +53,7 @@ package final class ProcessSlot: Sendable {
         let runningCall: RunningCall?? = file.withRecord(number) {
             $0.isDirty.load(ordering: .acquiring) == 0 ? nil : .some($0.runningCall)
         }
+        if Self.others(than: number, in: file).isEmpty { try whenAlone() }
         if let runningCall { try recover(number, runningCall) }
         aliveByte = SlotFile.newAliveByte()
         self.file = file
@@ -172,12 +176,17 @@ package final class ProcessSlot: Sendable {
         file.withRecord(slot) { $0.isDirty.load(ordering: .acquiring) != 0 }
     }
 
-    /// Whether no other store has the database open.
-    package var isAlone: Bool { others.isEmpty }
-
     /// Slots of the other stores that have the database open, with those of stopped processes.
-    package var others: [Int] {
-        (0..<Self.limit).filter { $0 != number && isDirty($0) && isAlive(aliveByte(of: $0)) }
+    package var others: [Int] { Self.others(than: number, in: file) }
+
+    private static func others(than number: Int, in file: SlotFile) -> [Int] {
+        (0..<limit).filter { slot in
+            guard slot != number else { return false }
+            let aliveByte: Int64? = file.withRecord(slot) {
+                $0.isDirty.load(ordering: .acquiring) == 0 ? nil : $0.aliveByte.load(ordering: .acquiring)
+            }
+            return aliveByte.map { file.handle.isLockedElsewhere(byte: $0) } ?? false
+        }
     }
 
     /// Returns whether a store that has the database open sees its file under another number, as with some network file

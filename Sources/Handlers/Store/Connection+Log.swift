@@ -106,15 +106,12 @@ extension Connection {
             }, me)
     }
 
-    /// Brings the log into order before the database is closed.
-    ///
-    /// - Returns: False when the next process must settle it.
-    func finishLog() -> Bool {
-        guard isLogSettled else { return false }
+    /// Brings the log into order before the database is closed. Where that fails, it stays for the next process, which settles it.
+    func finishLog() {
+        guard isLogSettled else { return }
         if hasFailedSync, (try? begin()) != nil { rollBack() }
         // The last connection that is closed does the same, and says nothing when it fails: what was not synced is lost then.
         if !syncsCommits { checkpoint() }
         if hasFailedSync { setCheckpointsAtClose(false) }
-        return !hasFailedSync && !hasLeftCommit
     }
 }

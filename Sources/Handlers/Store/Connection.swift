@@ -20,8 +20,6 @@ final class Connection {
     var waitingCalls: [String: (count: Int, isCrowded: Bool)] = [:]
     /// The failure of the storage after which the open transaction cannot commit.
     private(set) var failure: HandlerError?
-    /// Whether a commit has failed that may lie in the write-ahead log all the same; see ``settleLog()``.
-    private(set) var hasLeftCommit = false
     /// Whether each commit is synced.
     var syncsCommits = true
     /// The number of frames from which on a commit is followed by a checkpoint.
@@ -90,7 +88,7 @@ final class Connection {
         do throws(HandlerError) {
             try control.run(.commit)
         } catch {
-            if error.isStorageFailure { (hasLeftCommit, hasFailedSync) = (true, true) }
+            if error.isStorageFailure { hasFailedSync = true }
             throw error
         }
         // In the checkpoint after the commit. At once: another process may run the next.

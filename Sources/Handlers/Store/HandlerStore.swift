@@ -112,22 +112,28 @@ public final class HandlerStore: Sendable {
             path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout),
             files: system.files)
         var isSettled = try Self.migrate(connection, to: [.handlers] + schemas, system.files, log)
+        func settle() throws(HandlerError) {
+            try connection.settleLog()
+            isSettled = true
+        }
         self.connection = connection
         filePath = connection.filePath
         readers = ReaderPool(
             path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
-        slot = try system.presence(filePath) { (slot, runningCall) throws(HandlerError) in
-            try connection.settleLog()
-            isSettled = true
-            try connection.recover(slot: slot, runningCall, now: time.wall())
-        }
+        slot = try system.presence(
+            filePath,
+            { () throws(HandlerError) in
+                // What one has left that failed before it had a slot, or that was closed after a failure.
+                if !isSettled, try connection.hasLog { try settle() }
+            },
+            { (slot, runningCall) throws(HandlerError) in
+                if !isSettled { try settle() }
+                try connection.recover(slot: slot, runningCall, now: time.wall())
+            })
         narrowedFiles = (connection.wasNarrowed ? [filePath] : []) + slot.narrowedFiles
         if try recoverDead() { isSettled = true }
-        // What another process recovers at this moment, this one may have read already. And without others a log is what one has
-        // left that failed before it had a slot.
-        if !isSettled, try slot.hasUnrecovered || slot.isAlone && connection.hasLog {
-            try connection.settleLog()
-        }
+        // What another process recovers at this moment, this one may have read already.
+        if !isSettled, slot.hasUnrecovered { try settle() }
         connection.setLogSettled()
         try recognizeCopy(synchronous)
         try requeueKnown()
@@ -139,10 +145,10 @@ public final class HandlerStore: Sendable {
         // Before the slot is given back, which is no news for this store.
         watch.withLock { $0.take() }?.cancel()
         readers.close()
-        // A runner that was not closed may have left something, and a commit whose sync failed may lie in the log. A slot that
-        // keeps anything is not clean: the next who looks at it recovers that.
-        let isFree = (try? connection.leave(slot: slot.number, now: time.wall())) != nil
-        if connection.finishLog(), isFree { slot.leave() }
+        connection.finishLog()
+        // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
+        // looks at it recovers that.
+        if (try? connection.leave(slot: slot.number, now: time.wall())) != nil { slot.leave() }
     }
 
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.

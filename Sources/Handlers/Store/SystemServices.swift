@@ -2,10 +2,11 @@ import Platform
 
 /// The parts of the operating system that a store uses. A simulated world replaces them.
 package struct SystemServices: Sendable {
-    /// Takes a slot among the processes that have the database at a path open; see ``ProcessSlot/init(path:recover:)``.
+    /// Takes a slot among the processes that have the database at a path open; see ``ProcessSlot/init(path:whenAlone:recover:)``.
     package typealias Presence =
         @Sendable (
-            _ path: String, _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
+            _ path: String, _ whenAlone: () throws(HandlerError) -> Void,
+            _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
         ) throws(HandlerError) -> any ProcessPresence
 
     /// Runs the loops of the store's runners and accounts, and of its watch of other processes.
@@ -21,8 +22,8 @@ package struct SystemServices: Sendable {
         driver: any LoopDriver = ThreadDriver(), files: any StoreFiles = SystemFiles(),
         boot: @escaping @Sendable () -> String? = ThisProcess.bootID,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
-        presence: @escaping Presence = { (path, recover) throws(HandlerError) in
-            try ProcessSlot(path: path, recover: recover)
+        presence: @escaping Presence = { (path, whenAlone, recover) throws(HandlerError) in
+            try ProcessSlot(path: path, whenAlone: whenAlone, recover: recover)
         }
     ) {
         self.driver = driver

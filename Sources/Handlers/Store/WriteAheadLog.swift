@@ -107,7 +107,8 @@ struct WriteAheadLog {
     func copyAllAgain() -> Bool {
         guard let (file, methods) = file(SQLITE_FCNTL_FILE_POINTER),
             case (let index?, SQLITE_OK) = Self.index(file, methods),
-            methods.xShmLock(file, Self.checkpointLock, 1, SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE) == SQLITE_OK
+            methods.xShmLock(file, Self.checkpointLock, 1, SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE)
+                == SQLITE_OK
         else { return false }
         index.storeBytes(of: 0, toByteOffset: Self.copiedFrames, as: UInt32.self)
         _ = methods.xShmLock(file, Self.checkpointLock, 1, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE)

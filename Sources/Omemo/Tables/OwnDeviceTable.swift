@@ -102,7 +102,8 @@ struct OwnDeviceTable {
     /// for a time: others may have the bundle in which they are.
     func retirePreKeys(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE omemo_prekey SET retired_at = ? WHERE account = ? AND retired_at IS NULL", step.now, account)
+            "UPDATE omemo_prekey SET retired_at = ? WHERE account = ? AND retired_at IS NULL", step.now,
+            account)
         try step.execute(
             """
             DELETE FROM omemo_prekey WHERE account = ?1 AND id IN (

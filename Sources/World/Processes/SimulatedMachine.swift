@@ -38,7 +38,8 @@ package final class SimulatedMachine: @unchecked Sendable {
 
     /// Makes the presence of a process's store.
     package func presence(of process: SimulatedDisk.Process?) -> SystemServices.Presence {
-        { [self] (_, recover) throws(HandlerError) in
+        { [self] (_, whenAlone, recover) throws(HandlerError) in
+            if alive.isEmpty { try whenAlone() }
             let presence = SimulatedPresence(self, enter(process))
             try presence.recoverDead(recover)
             return presence
@@ -182,8 +183,6 @@ private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
     }
 
     var hasUnrecovered: Bool { isAlive && machine.hasUnrecovered(besides: number) }
-
-    var isAlone: Bool { machine.alive.allSatisfy { $0 == number } }
 
     func isSeenOtherwise(than inode: Int64) -> Bool { false }
 

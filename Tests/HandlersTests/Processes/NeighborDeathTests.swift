@@ -115,7 +115,8 @@ import Testing
         }
     }
 
-    @Test("H14 a store is notified of one that leaves, though its process lives and its slot is reused at once")
+    @Test(
+        "H14 a store is notified of one that leaves, though its process lives and its slot is reused at once")
     func left() throws {
         try withSlot { folder, slot in
             var times: [Duration] = []

@@ -58,6 +58,28 @@ import Testing
         }
     }
 
+    @Test("H13 a store finds out that it is alone before others can see it, also when it recovers a slot")
+    func alone() throws {
+        try withFolder { folder in
+            var calls: [String] = []
+            let open = {
+                try ProcessSlot(
+                    path: folder.file(), whenAlone: { () throws(HandlerError) in calls.append("alone") },
+                    recover: { (_, _) throws(HandlerError) in calls.append("recover") })
+            }
+            let first = try open()
+            #expect(calls == ["alone", "recover"], "in a new file each slot is one of an unknown holder")
+            first.recoverDead { _, _ in }
+            let second = try open()
+            #expect(calls.count == 2)
+            for slot in [first, second] { slot.leave() }
+            calls = []
+            let third = try open()
+            #expect(calls == ["alone"])
+            third.leave()
+        }
+    }
+
     @Test("H13 who takes the slot of a dead process recovers it first")
     func successor() throws {
         try withFolder { folder in

@@ -115,7 +115,8 @@ import XMPPCore
         await world.close()
     }
 
-    @Test("O8 who speaks under a name in a room is whom the room shows there, not whom the program named once")
+    @Test(
+        "O8 who speaks under a name in a room is whom the room shows there, not whom the program named once")
     func nameTakenOver() async throws {
         let folder = try TemporaryFolder()
         let store = try HandlerStore(

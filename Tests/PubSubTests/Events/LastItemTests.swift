@@ -47,7 +47,8 @@ import XMPPCore
         await account.close()
     }
 
-    @Test("P5 one id twice in an event is reported twice if the contents differ; the last one is what is known")
+    @Test(
+        "P5 one id twice in an event is reported twice if the contents differ; the last one is what is known")
     func sameIDTwice() async throws {
         let account = try EventAccount()
         try account.listen()

@@ -170,7 +170,8 @@ import XMPPTestKit
         }
     }
 
-    @Test("X24 what a module does in vain when it is removed is undone and reported, and it goes all the same")
+    @Test(
+        "X24 what a module does in vain when it is removed is undone and reported, and it goes all the same")
     func failingEnd() async throws {
         try await withRig { rig in
             let account = try await rig.connected { $0.modules = [Guest(fails: true)] }

@@ -169,7 +169,8 @@ private struct Behind: AccountModule {
     }
 
     @Test(
-        "X24 a filter that throws, or changes whose stanza it is, is undone and reported, and the stanza passes")
+        "X24 a filter that throws, or changes whose stanza it is, is undone and reported, and the stanza passes"
+    )
     func failing() async throws {
         try await withRig { rig in
             let account = try await connected(rig)

@@ -94,7 +94,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X15 a registration that the server refuses is reported, and asked for again in the next session only")
+    @Test(
+        "X15 a registration that the server refuses is reported, and asked for again in the next session only"
+    )
     func refused() async throws {
         try await withModulesRig { rig in
             rig.serve { iq in

@@ -59,7 +59,8 @@ import XMPPTestKit
     }
 
     @Test(
-        "X14 a check whose session is lost is reported as unanswered; one about an earlier stay changes nothing")
+        "X14 a check whose session is lost is reported as unanswered; one about an earlier stay changes nothing"
+    )
     func stale() async throws {
         try await withModulesRig { rig in
             let (room, account) = try await rig.joined()

@@ -38,7 +38,8 @@ import XMPPTestKit
     }
 
     @Test(
-        "X14 an invitation of either kind is stored and reported, once for each room", arguments: [false, true])
+        "X14 an invitation of either kind is stored and reported, once for each room",
+        arguments: [false, true])
     func invited(isDirect: Bool) async throws {
         try await withModulesRig { rig in
             let account = try await rig.withRooms()

@@ -419,7 +419,8 @@ import XMPPTestKit
     }
 
     @Test(
-        "X14 a message that the room bounces is reported; one that says that the account is outside joins again")
+        "X14 a message that the room bounces is reported; one that says that the account is outside joins again"
+    )
     func bounced() async throws {
         try await withModulesRig { rig in
             let (room, account) = try await rig.joined()

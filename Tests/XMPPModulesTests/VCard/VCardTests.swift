@@ -88,7 +88,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X15 no card, an error and no answer are distinguished, by the awaited form and to the stored handler")
+    @Test(
+        "X15 no card, an error and no answer are distinguished, by the awaited form and to the stored handler"
+    )
     func outcomes() async throws {
         try await withModulesRig { rig in
             let account = try await rig.connected([])
