@@ -21,7 +21,8 @@ import XMPPModules
         (
             "settings and marks of the file",
             [
-                "PRAGMA journal_mode = WAL", #"PRAGMA synchronous = \(Self.durability(synchronous))"#,
+                "PRAGMA journal_mode = WAL", "PRAGMA synchronous = EXTRA",
+                #"PRAGMA synchronous = \(Self.durability(synchronous))"#,
                 "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -2048",
                 "PRAGMA page_size", #"PRAGMA cache_size = -\(Self.cacheSize)"#,
                 #"PRAGMA journal_size_limit = \(Self.logLimit)"#,
