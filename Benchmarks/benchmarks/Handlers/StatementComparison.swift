@@ -31,10 +31,14 @@ enum StatementComparison {
             """)
     }
 
-    /// The settings of a connection; the file's own is set when the file is made.
+    /// The settings of a connection, without those that only the connection has that makes the file.
     private static func settings(in statements: [String]) -> [String] {
-        Set(
-            statements.filter { $0.hasPrefix("PRAGMA") && $0.contains("=") && !$0.contains("application_id") }
+        let ofNewFile = ["PRAGMA application_id", "PRAGMA synchronous = EXTRA"]
+        return Set(
+            statements.filter { statement in
+                statement.hasPrefix("PRAGMA") && statement.contains("=")
+                    && !ofNewFile.contains { statement.hasPrefix($0) }
+            }
         ).sorted()
     }
 
