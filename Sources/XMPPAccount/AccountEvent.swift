@@ -51,7 +51,7 @@ public enum AccountEvent: Sendable {
     case unfinished(handler: String, call: String, reason: String)
     /// A module failed with what arrived or with its beginning. What it did in that step is undone.
     case moduleFailed(String, any Error)
-    /// Event of a module; see ``Account/events(of:)``.
+    /// Event of a module; see ``Account/events(of:dropped:)``.
     case module(any ModuleEvent)
     /// This listener was too slow: `count` events that were at this place of its sequence were dropped.
     case dropped(count: Int)

@@ -129,7 +129,7 @@ public struct NeededMarks: Hashable, Sendable {
     }
 }
 
-/// Event of a module, sent to the program after the commit. See ``Account/events(of:)``.
+/// Event of a module, sent to the program after the commit. See ``Account/events(of:dropped:)``.
 ///
 /// ```swift
 /// struct Called: ModuleEvent { let by: JID }

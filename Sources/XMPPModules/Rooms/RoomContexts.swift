@@ -97,7 +97,7 @@ extension RoomJoined: StoredContext, AccountContext {
     }
 }
 
-/// Event of a room, for the running program; see ``/XMPPAccount/Account/events(of:)``.
+/// Event of a room, for the running program; see ``/XMPPAccount/Account/events(of:dropped:)``.
 ///
 /// ```swift
 /// for await event in account.events(of: RoomEvent.self) {

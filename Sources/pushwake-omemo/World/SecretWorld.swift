@@ -48,7 +48,8 @@ final class SecretWorld: WorldExtension {
     func limit(of table: String, bound: Int, messages: Int) -> Int? {
         switch table {
         case "omemo_waiting", "omemo_duty", "omemo_fetch": bound + messages + 20
-        case "omemo_prekey": 400
+        // With those that copies of the database have retired.
+        case "omemo_prekey": 1400
         case "omemo_room_member": 0
         case _ where table.hasPrefix("omemo_"): 20
         case "pubsub_seen_item": 64

@@ -135,6 +135,19 @@ import XMPPCore
         await world.close()
     }
 
+    @Test("O3 prekeys from before a backup are bounded, however often the database is put back")
+    func boundOfRetired() async throws {
+        let (world, a, _) = try World.pair()
+        for _ in 0..<12 {
+            try a.step { try $0.recordCopy() }
+            try a.start()
+        }
+        let keys = try a.texts(
+            "SELECT count(*) FROM omemo_prekey GROUP BY retired_at IS NULL ORDER BY retired_at IS NULL")
+        #expect(keys == ["1000", "100"])
+        await world.close()
+    }
+
     @Test("O2 keys that were published after the backup are replaced on the server by those that are there")
     func keys() async throws {
         let (world, a, b) = try World.pair()
