@@ -66,7 +66,7 @@ extension Connection {
         throw sqliteError(nil, code: code, doing: "writing the log again", path: path)
     }
 
-    /// Records that the log is settled, by this process or by all that have died.
+    /// Records that nothing of the dead is left in the log that must be written again.
     func setLogSettled() {
         isLogSettled = true
         setCheckpointsAtClose(true)

@@ -350,7 +350,7 @@ package final class WorldModel {
     /// The messages that the peer has read since the last loss of commits, and the number of the last one.
     private var read: Set<String> = []
     private var lastRead = 0
-    /// The messages that the peer had not read at the last loss of commits.
+    /// The messages that the peer had not read at the last loss of commits: they may have been sent, and be sent again.
     private var inTransit: Set<String> = []
 
     /// Records that the peer has read a message of the application, sent through an addition's modules.
@@ -360,7 +360,6 @@ package final class WorldModel {
         let n = Self.number(in: id)
         if !boundIDs.contains(id) { fail("\(id) was read by the peer and is not committed") }
         arrivals.insert(id)
-        // It may have been sent before, and be sent again.
         if inTransit.remove(id) != nil { return }
         if !read.insert(id).inserted { fail("\(id) was read twice by the peer") }
         // With NORMAL, the message may have been in transit at a power loss that removed its row. Its number is then used again.

@@ -74,6 +74,15 @@ import Testing
             #expect(calls.count == 2)
             for slot in [first, second] { slot.leave() }
             calls = []
+            // One that comes meanwhile is alone, too: it cannot rely on what the other has not done yet.
+            let outer = try ProcessSlot(
+                path: folder.file(),
+                whenAlone: { () throws(HandlerError) in
+                    if let inner = try? open() { inner.leave() }
+                }, recover: { (_, _) throws(HandlerError) in })
+            #expect(calls == ["alone"])
+            outer.leave()
+            calls = []
             let third = try open()
             #expect(calls == ["alone"])
             third.leave()
