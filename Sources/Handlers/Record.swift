@@ -19,7 +19,7 @@ public struct Record: CodedAsOneValue, Hashable, Sendable, Codable, ExpressibleB
     package var coded: [String: JSONValue] { values }
 
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
-        self.init(Dictionary(elements) { _, last in last })
+        self.init(elements.isEmpty ? [:] : Dictionary(elements) { _, last in last })
     }
 
     /// Whether there is no argument.

@@ -45,6 +45,8 @@ final class PlainDocument {
         return name.withUTF8 { name in
             let name = UnsafeRawBufferPointer(name)
             for member in objects[object] where member.name.count == name.count {
+                // Most names differ in their first letter, which is soonest compared here.
+                if let first = name.first, bytes[member.name.lowerBound] != first { continue }
                 if bytes.part(member.name).order(to: name) == 0 { return member.value }
             }
             return nil

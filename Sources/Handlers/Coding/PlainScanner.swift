@@ -9,6 +9,8 @@ struct PlainScanner {
     private let bytes: UnsafeRawBufferPointer
     private var position: Int
     private var members: [PlainMember] = []
+    /// Whether the last string that was read holds an escape.
+    private var isEscaped = false
 
     /// - Returns: The members of the object that is at `place`, or nil where Foundation must be asked.
     static func members(in bytes: UnsafeRawBufferPointer, at place: Range<Int>) -> [PlainMember]? {
@@ -62,7 +64,7 @@ struct PlainScanner {
             let name = start..<position - 1
             // Each is greater than the one before it, so none comes twice. An escaped one is sorted by what it means.
             if let previous, bytes.part(previous).order(to: bytes.part(name)) >= 0 { return false }
-            guard bytes.unescaped(from: start) == name.count, accept(UInt8(ascii: ":")) else { return false }
+            guard !isEscaped, accept(UInt8(ascii: ":")) else { return false }
             previous = name
             let valueStart = position
             guard value(depth: depth) else { return false }
@@ -82,9 +84,11 @@ struct PlainScanner {
 
     private mutating func string() -> Bool {
         guard accept(UInt8(ascii: "\"")) else { return false }
+        isEscaped = false
         while true {
             position += bytes.unescaped(from: position)
             if accept(UInt8(ascii: "\"")) { return true }
+            isEscaped = true
             guard accept(UInt8(ascii: "\\")), PlainJSON.escapes.contains(where: { $0.letter == byte }) else {
                 return false
             }

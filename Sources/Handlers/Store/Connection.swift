@@ -147,7 +147,8 @@ final class Connection {
     }
 
     /// Remembers a failure of the storage, so that code that ignores the error cannot commit half of a step.
-    private func guarding<R>(_ body: () throws(HandlerError) -> R) throws(HandlerError) -> R {
+    @inline(__always) private func guarding<R>(_ body: () throws(HandlerError) -> R) throws(HandlerError) -> R
+    {
         do {
             try checkUsable()
             return try body()
@@ -203,7 +204,7 @@ final class Connection {
         try guarding { () throws(HandlerError) in try statement.step() }
     }
 
-    private func withStatement<R>(
+    @inline(__always) private func withStatement<R>(
         _ sql: String, _ values: [any SQLConvertible], _ body: (Statement) throws(HandlerError) -> R
     ) throws(HandlerError) -> R {
         let statement = try guarding { () throws(HandlerError) in try claimStatement(sql) }
