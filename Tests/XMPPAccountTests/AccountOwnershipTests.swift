@@ -166,6 +166,28 @@ import XMPPTransport
         }
     }
 
+    @Test(
+        "W4 a process that was passed over while it logged in does not bind the resource of its successor",
+        arguments: [false, true])
+    func staleBinding(isInline: Bool) async throws {
+        try await withRig(reconnects: false) {
+            $0.behavior.offersStreamManagement = false
+            if isInline { $0.behavior.extensibleMechanisms = ["SCRAM-SHA-256"] }
+        } _: { rig in
+            let store = try rig.store()
+            let account = try rig.account {
+                // Asked before the login is sent.
+                $0.chooseSession = { _ in
+                    _ = try? store.change(Self.passOver)
+                    return .bind
+                }
+            }
+            let refused = await errorOf { try await account.connect() } as? AccountError
+            #expect(refused?.code == .ownershipLost)
+            #expect(rig.server.boundAddresses.isEmpty)
+        }
+    }
+
     @Test("W4 a stale owner that logs out does not end the session of the new owner")
     func staleLogOut() async throws {
         try await withRig { rig in

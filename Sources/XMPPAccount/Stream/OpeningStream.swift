@@ -65,8 +65,8 @@ final class OpeningStream {
     /// Sends an element and what was written before, without waiting: inside of a transaction.
     ///
     /// - Throws: ``AccountError`` `connectionFailed` when the system does not take all of it at once.
-    func sendAtOnce(_ element: Element) throws {
-        write(element)
+    func sendAtOnce(_ elements: [Element]) throws {
+        for element in elements { write(element) }
         guard try connection.flush() else {
             throw AccountError(
                 .connectionFailed, "\(connection.peer) takes nothing at the moment; it is tried again")

@@ -72,14 +72,17 @@ extension SessionOpening {
             request.bind = .init(
                 tag: opener.resource, enable: canManage ? StreamOpener.enableElement(configuration) : nil)
         }
-        guard offer.canResume else {
+        guard offer.canResume || request.bind != nil else {
             try await stream.send(request.element)
             return attempt
         }
+        attempt.startsSession = true
         try withResumption { resumption in
-            request.resumption = resumption
-            attempt.resumption = resumption
-            try stream.sendAtOnce(request.element)
+            if offer.canResume {
+                request.resumption = resumption
+                attempt.resumption = resumption
+            }
+            try stream.sendAtOnce([request.element])
         }
         // A token is the first and the last word.
         if attempt.resumption != nil, spent != nil { try Failpoint.afterResumeSent.hit() }
@@ -144,20 +147,20 @@ extension SessionOpening {
         case success(Element), failure(Element)
     }
 
-    /// With the last response the server acts upon the request, `<resume/>` included: it leaves only while nobody else
+    /// With the last response the server acts upon the request: it resumes or binds. So it leaves only while no other process
     /// can have taken the account over.
     private func respond(_ response: [UInt8], _ attempt: Attempt, _ namespace: String) async throws {
         let element = Element(
             "response", namespace: namespace, text: Self.text(response, isExtensible: attempt.isExtensible))
-        guard let asked = attempt.resumption else { return try await stream.send(element) }
+        guard attempt.startsSession else { return try await stream.send(element) }
         try withResumption { resumption in
-            guard resumption == asked else {
+            guard attempt.resumption == nil || resumption == attempt.resumption else {
                 throw AccountError(
                     .connectionFailed, "the session changed while the login was under way; it is tried again")
             }
-            try stream.sendAtOnce(element)
+            try stream.sendAtOnce([element])
         }
-        try Failpoint.afterResumeSent.hit()
+        if attempt.resumption != nil { try Failpoint.afterResumeSent.hit() }
     }
 
     private func unexpected(_ answer: Element) -> AccountError {

@@ -99,21 +99,23 @@ extension SessionOpening {
         var asked: StreamOpener.Resumption?
         try withResumption { resumption in
             guard let resumption else { return }
-            try stream.sendAtOnce(resumption.element)
+            try stream.sendAtOnce([resumption.element])
             asked = resumption
         }
         return asked
     }
 
-    /// Binds and enables in one flight: the server works in order.
+    /// Binds and enables in one flight: the server works in order. A process that was frozen while it connected must not take the
+    /// resource from its successor.
     private mutating func bind(canManage: Bool) async throws -> BoundSession {
         let payload = Element(
             "bind", namespace: Namespaces.bind,
             children: [Element("resource", namespace: Namespaces.bind, text: opener.resource)])
         let id = StanzaID.random()
-        stream.write(IQ(type: .set, id: id, payload: payload).element)
-        if canManage { stream.write(StreamOpener.enableElement(configuration)) }
-        try await stream.flush()
+        let request = IQ(type: .set, id: id, payload: payload).element
+        try withResumption { _ in
+            try stream.sendAtOnce([request] + (canManage ? [StreamOpener.enableElement(configuration)] : []))
+        }
         let answer = try await stream.element()
         guard let iq = try? IQ(element: answer), iq.id == id, iq.type == .result,
             let text = iq.payload?.child("jid", Namespaces.bind)?.text, let jid = try? JID(text), jid.isFull

@@ -20,6 +20,8 @@ struct SessionOpening {
         var exchange: any SASLExchange
         /// The profile: XEP-0388, or RFC 6120.
         var isExtensible: Bool
+        /// Whether the server resumes or binds with the last response.
+        var startsSession = false
         /// The session that the request asks to resume.
         var resumption: StreamOpener.Resumption?
         /// The mechanism of the token that the request asks for.
