@@ -23,7 +23,7 @@ extension HandlerRunner {
         while true {
             let seen = passes.count
             let (runs, isSettled, isStarted) = state.withLock { state in
-                (!state.leases.isEmpty, state.unsettled.isEmpty, state.loop != nil)
+                (!state.leases.isEmpty, state.unsettled.isEmpty, state.isStarted)
             }
             if isClosed || !runs && isSettled { return }
             // Without a thread no pass will come that tries again.
@@ -34,7 +34,7 @@ extension HandlerRunner {
 
     private func settleOnce() throws {
         do {
-            try passing.withLock { _ in try settle() }
+            try loop.withLooking { _ in try settle() }
         } catch {
             failed(error)
             throw error

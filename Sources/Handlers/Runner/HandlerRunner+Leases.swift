@@ -31,8 +31,10 @@ extension HandlerRunner {
         }
         // A closed runner makes no further pass, which would store the failure.
         if let unsettled, isClosed { giveBack(unsettled.lease) }
-        leaseEnded()
-        signal.raise()
+        if unsettled != nil { loop.addUnsettled(self) }
+        passes.announce()
+        lookAtStarved()
+        loop.wakeDrains()
     }
 
     private func giveBack(_ lease: Lease) {

@@ -1,4 +1,3 @@
-package import Platform
 import Synchronization
 
 /// Calls the handlers of a store whose time has come: timers, deadlines, retries, and those that could not run where
@@ -17,31 +16,20 @@ import Synchronization
 /// try runner.start()                          // in a program that stays
 /// try await runner.drain(for: .seconds(25))   // in a worker that has half a minute
 /// ```
-public final class HandlerRunner: Sendable, DrivenLoop {
-    /// The maximum number of rows in one step: a commit for each would be slow, and too many would hold up other steps.
-    static let batchLimit = 64
-    /// The number of endings that one step checks when it removes old ones.
-    static let pruneLimit = 500
-    /// The wait after a failure of the store.
-    static let failurePause = Duration.seconds(1)
-    /// The interval for checks of old endings and of the wall clock, which may have been set.
-    static let longestWait = Duration.seconds(60)
-    /// The interval for checks of old endings while nothing waits for the clock.
-    static let housekeepingWait = Duration.seconds(3600)
-
+public final class HandlerRunner: Sendable {
     struct State {
         var environments: [HandlerScope: any HandlerEnvironment] = [:]
         /// By the lease and not by its row: one that is over may be leased again before its task has gone.
         var leases: [ObjectIdentifier: (lease: Lease, task: Task<Void, Never>)] = [:]
         /// The number of async handlers that have run here, whatever their outcome.
         var leasesEnded = 0
+        /// Scopes with async handlers for which no lease was left, in turn.
+        var starved: [HandlerScope?] = []
         /// Async handlers that failed when the store did, too: their rows wait to be quarantined.
         var unsettled: [Unsettled] = []
         /// The scopes whose connected time counts while this runner runs; nil means the program as a whole.
         var living: Set<HandlerScope?> = []
         var isRunning = false
-        /// The loop that calls it, once it was started.
-        var loop: (any RunningLoop)?
         /// The number of drains that requested a pass, and the last of them that a pass has served.
         var asked = 0
         var answered = 0
@@ -49,35 +37,21 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         var isIdle = false
         /// The error of the last pass.
         var failure: (any Error)?
-        /// The maximum rest while handlers wait for the clock.
-        var longestRest = longestWait
-        /// Whether something does.
-        var isWaitingForClock = false
         /// Whether nothing more is called, because the runner is about to be closed.
         var isFinishing = false
+        var isStarted = false
         var isClosed = false
     }
 
     let store: HandlerStore
     let state = Mutex(State())
-    /// One pass at a time.
-    let passing = Mutex(Passing())
-    let signal: WakeSignal
+    /// The loop of all runners of the store.
+    let loop: RunnerLoop
     /// Reports finished passes.
     let passes = News()
-    private let leaseLimit: Int
+    let leaseLimit: Int
     let keepEndings: Duration
     private let onFailure: @Sendable (any Error) -> Void
-
-    /// The state that passes keep from one to the next.
-    struct Passing {
-        /// After which ending the search for old ones goes on; nil before it begins.
-        var pruned: AnyHandlerID?
-        /// When old endings were last removed, by the monotonic clock.
-        var prunedAt: Duration?
-        /// When calls that a wrong wall clock had put off were last looked for, by the monotonic clock.
-        var hastenedAt: Duration?
-    }
 
     /// Makes a runner, which does nothing until it is started or drained.
     ///
@@ -90,18 +64,19 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         leaseLimit = max(1, configuration.leases)
         keepEndings = max(.zero, configuration.keepEndings)
         onFailure = configuration.onFailure
-        signal = try WakeSignal()
-        // Weakly: a clock keeps what it calls for as long as it lives.
-        let wake: @Sendable () -> Void = { [weak signal] in signal?.raise() }
+        loop = try store.listeners.runnerLoop(store.time)
         store.listeners.addRunner(
             self,
             RunnerHooks(
-                wake: wake, serves: { [weak self] in self?.serves($0) ?? false },
-                failed: configuration.onFailure))
-        store.time.onTurn?(wake)
+                serves: { [weak self] in self?.serves($0) ?? false }, failed: configuration.onFailure))
     }
 
-    deinit { store.listeners.removeRunner(self) }
+    deinit {
+        store.listeners.removeRunner(self)
+        if state.withLock({ $0.isRunning }) {
+            state.withLock { $0.living }.forEach { _ = loop.disconnect($0) }
+        }
+    }
 
     // MARK: What it serves
 
@@ -116,8 +91,8 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func attach(_ environment: any HandlerEnvironment, isConnected: Bool = true) throws {
         state.withLock { $0.environments[environment.scope] = environment }
+        loop.serve(environment.scope, for: self)
         if isConnected { try startConnectedTime(of: environment.scope) }
-        signal.raise()
     }
 
     /// Serves the handlers of a scope no longer.
@@ -127,6 +102,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     public func detach(_ scope: HandlerScope) throws {
         try stopConnectedTime(of: scope)
         state.withLock { _ = $0.environments.removeValue(forKey: scope) }
+        loop.stopServing(scope, for: self)
     }
 
     /// Starts or stops the connected time of a scope, with its connection. Before the runner runs, a start waits for it.
@@ -141,14 +117,20 @@ public final class HandlerRunner: Sendable, DrivenLoop {
 
     private func startConnectedTime(of scope: HandlerScope?) throws {
         guard state.withLock({ $0.living.insert(scope).inserted && $0.isRunning }) else { return }
-        try store.startConnectedTime(of: [scope])
-        signal.raise()
+        if loop.connect(scope) { try store.startConnectedTime(of: [scope]) }
+        loop.mark([scope])
     }
 
     private func stopConnectedTime(of scope: HandlerScope?) throws {
-        guard state.withLock({ $0.living.remove(scope) != nil && $0.isRunning }) else { return }
+        guard state.withLock({ $0.living.remove(scope) != nil && $0.isRunning }), loop.disconnect(scope)
+        else {
+            return
+        }
         try store.step { try $0.transaction.stopConnectedTime(of: scope) }
     }
+
+    /// The scopes that it serves, beside the program as a whole.
+    var scopes: [HandlerScope] { state.withLock { Array($0.environments.keys) } }
 
     /// The program as a whole is served by every runner.
     private func serves(_ scope: HandlerScope?) -> Bool {
@@ -157,18 +139,19 @@ public final class HandlerRunner: Sendable, DrivenLoop {
 
     // MARK: Running
 
-    /// Runs on a thread of its own until ``close()``. Does nothing when it does so already.
+    /// Runs on a thread until ``close()``; all runners of a store share it. Does nothing when it runs already.
     ///
     /// - Throws: ``HandlerError`` when the store fails, the process has no thread left, or the runner was closed.
     public func start() throws {
         try launch()
         try store.watchChanges()
-        try state.withLock { state throws(HandlerError) in
-            guard state.loop == nil, !state.isClosed else { return }
-            state.loop = try store.system.driver.start("handler runner", blocksSignals: false) { [self] in
-                self
-            }
+        guard state.withLock({ !$0.isStarted && !$0.isClosed }) else { return }
+        try loop.start(self)
+        let isTooLate = state.withLock { state in
+            state.isStarted = true
+            return state.isClosed
         }
+        if isTooLate { loop.stop(self) }
     }
 
     /// Calls everything that is due now by wall clock or connected time. Starts async handlers without waiting for them.
@@ -179,7 +162,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     public func runDue() throws -> Duration? {
         try launch()
         var rest: Duration?
-        repeat { rest = try pass() } while rest == .zero && !isClosed
+        repeat { rest = try loop.pass(for: self) } while rest == .zero && !isClosed
         return rest
     }
 
@@ -207,7 +190,8 @@ public final class HandlerRunner: Sendable, DrivenLoop {
             state.asked += 1
             return state.asked
         }
-        signal.raise()
+        loop.startDrain(of: self)
+        defer { loop.endDrain(of: self) }
         while true {
             // Counted before it looks, so that no pass in between is missed.
             let seen = passes.count
@@ -226,6 +210,8 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// Async handlers that run at this moment are canceled; they cannot end any more, and another process, or another
     /// runner, runs them again. When this returns, no step of this runner goes on, unless it was called inside one.
     public func close() {
+        state.withLock { $0.isClosed = true }
+        loop.stop(self)
         let old = state.withLock { state in
             defer {
                 state = State()
@@ -234,15 +220,10 @@ public final class HandlerRunner: Sendable, DrivenLoop {
             return state
         }
         store.listeners.removeRunner(self)
-        signal.raise()
         passes.announce()
         for (_, task) in old.leases.values { task.cancel() }
-        if !store.isInStep {
-            passing.withLock { _ in }
-            old.loop?.join()
-        }
         let leases = old.leases.values.map(\.lease) + old.unsettled.map(\.lease)
-        let living = old.isRunning ? old.living : []
+        let living = old.isRunning ? old.living.filter(loop.disconnect) : []
         if leases.isEmpty && living.isEmpty { return }
         do {
             try store.step { step in
@@ -267,70 +248,50 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         }
         guard !living.isEmpty else { return }
         do {
-            try store.startConnectedTime(of: living)
+            try store.startConnectedTime(of: living.filter(loop.connect))
         } catch {
             state.withLock { $0.isRunning = false }
+            for scope in living { _ = loop.disconnect(scope) }
             throw error
         }
-    }
-
-    /// Makes one pass over due handlers.
-    package func turn(_ found: [PollEntry]) -> Pause? {
-        // First: what is raised from here on, by close() too, ends the next pause.
-        signal.clear()
-        if isClosed { return nil }
-        let (asked, ended) = state.withLock { ($0.asked, $0.leasesEnded) }
-        let result = Result { try pass() }
-        let rest: Duration?
-        switch result {
-        case .success(let value): rest = value
-        case .failure(let error):
-            onFailure(error)
-            rest = Self.failurePause
-        }
-        state.withLock { state in
-            state.answered = asked
-            // One that ended during the pass may have left something due, such as a retry, that the pass did not see.
-            state.isIdle = rest != .zero && state.leases.isEmpty && state.leasesEnded == ended
-            state.failure = if case .failure(let error) = result { error } else { nil }
-        }
-        passes.announce()
-        return pause(atMost: rest, isFailed: state.withLock { $0.failure != nil })
     }
 
     /// Limits the rest while handlers wait for the clock: a process that wakes regularly anyway calls
     /// ``look()`` then, so that it need not wake for this as well.
     ///
-    /// - Parameter longest: At least ``longestWait``; nil for that.
-    package func rest(atMost longest: Duration?) {
-        let isTooLong = state.withLock { state in
-            let before = state.longestRest
-            state.longestRest = max(Self.longestWait, longest ?? .zero)
-            return state.longestRest < before && state.isWaitingForClock
-        }
-        if isTooLong { signal.raise() }
-    }
+    /// - Parameter longest: At least ``RunnerLoop/longestWait``; nil for that.
+    package func rest(atMost longest: Duration?) { loop.rest(atMost: longest) }
 
     /// Looks at the wall clock, if something waits for that.
-    package func look() { if state.withLock({ $0.isWaitingForClock }) { signal.raise() } }
+    package func look() { loop.look() }
 
-    private func pause(atMost rest: Duration?, isFailed: Bool) -> Pause {
-        let longest = state.withLock { state in
-            state.isWaitingForClock = rest != nil
-            return rest == nil ? Self.housekeepingWait : state.longestRest
+    // MARK: Passes
+
+    /// What a drain has requested, and how many async handlers have run, before a pass.
+    var drainState: (asked: Int, leasesEnded: Int) { state.withLock { ($0.asked, $0.leasesEnded) } }
+
+    /// Reports a pass to a drain.
+    ///
+    /// - Parameters:
+    ///   - before: The state before the pass.
+    ///   - isRested: Whether the pass left nothing to do.
+    ///   - failure: The error of the pass.
+    func passed(_ before: (asked: Int, leasesEnded: Int), isRested: Bool, _ failure: (any Error)?) {
+        state.withLock { state in
+            state.answered = before.asked
+            // One that ended during the pass may have left something due, such as a retry, that the pass did not see.
+            state.isIdle = isRested && state.leases.isEmpty && state.leasesEnded == before.leasesEnded
+            state.failure = failure
         }
-        let rest = min(rest ?? longest, longest)
-        // A clock that is turned by hand says when it was; its time does not pass while this waits.
-        let isTurned = store.time.onTurn != nil && rest > .zero && !isFailed
-        return Pause([PollEntry(signal.fileDescriptor)], milliseconds: isTurned ? nil : rest.milliseconds)
+        passes.announce()
     }
 
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    func failed(_ error: any Error) { onFailure(error) }
+    /// Whether nothing more is called.
+    var isFinishing: Bool { state.withLock { $0.isFinishing || $0.isClosed } }
 
-    /// Reports that an async handler ended.
-    func leaseEnded() { passes.announce() }
+    func failed(_ error: any Error) { onFailure(error) }
 
     var leasesLeft: Int { state.withLock { leaseLimit - $0.leases.count } }
 }

@@ -172,7 +172,7 @@ public final class HandlerStore: Sendable {
         }
         if isAnythingFree {
             slot.notifyOthers()
-            listeners.wakeRunners()
+            listeners.addAllDue()
         }
         return isSettled
     }
@@ -311,7 +311,7 @@ public final class HandlerStore: Sendable {
         for action in transaction.afterCommit { action() }
         for failure in transaction.failures { listeners.report(failure) }
         if transaction.hasNewEvents { listeners.news.announce() }
-        if transaction.hasNewDue { listeners.wakeRunners() }
+        if !transaction.newDue.isEmpty { listeners.addDue(transaction.newDue) }
         return value
     }
 
@@ -328,7 +328,7 @@ public final class HandlerStore: Sendable {
             try Failpoint.beforeCommit.hit()
             try connection.commit()
             // Other processes may have rows to call, or events to deliver.
-            if transaction.hasNewDue || transaction.hasNewEvents { slot.notifyOthers() }
+            if !transaction.newDue.isEmpty || transaction.hasNewEvents { slot.notifyOthers() }
             try Failpoint.afterCommit.hit()
             return (result, transaction)
         } catch {

@@ -166,7 +166,6 @@ extension Transaction {
             retry: registry.definition(named: lease.stored.name)?.retry, now: now)
         try Failpoint.beforeQuarantine.hit()
         try keep(lease.handler, unfinished)
-        hasNewDue = true
     }
 
     /// Gives a leased handler back uncalled: this process is about to leave.
@@ -175,6 +174,7 @@ extension Transaction {
         try connection.execute(
             "UPDATE handler SET state = \(State.pending.sql), due = ?, lease = NULL, attempts = ? WHERE id = ?",
             [now, lease.stored.attempts, lease.handler])
+        newDue.isAnywhere = true
     }
 
     private func holds(_ lease: Lease) throws(HandlerError) -> Bool {

@@ -22,13 +22,9 @@ extension Step {
         _ handler: Durable<Context>, timeout: Duration?, deadline: Timestamp? = nil,
         in scope: HandlerScope? = nil
     ) throws(HandlerError) -> HandlerID<Context> {
-        let connected = try timeout.map { (timeout) throws(HandlerError) in
-            TimeSource.sum(try transaction.connectedTime(of: scope), timeout)
-        }
-        return HandlerID(
+        HandlerID(
             of: try transaction.bind(
-                handler, kind: .once,
-                timing: .init(due: deadline, connectedDue: connected, scope: scope)))
+                handler, kind: .once, timing: .init(due: deadline, timeout: timeout, scope: scope)))
     }
 
     /// Stores a timer: a handler that a ``HandlerRunner`` calls after a time.

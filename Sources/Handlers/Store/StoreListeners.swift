@@ -7,6 +7,8 @@ import Synchronization
 final class StoreListeners: Sendable {
     /// The runners of this process, oldest first.
     private let runners = Mutex<[(runner: ObjectIdentifier, hooks: RunnerHooks)]>([])
+    /// The loop of these runners. They keep it, as it keeps the store while one of them is started.
+    private let loop = Mutex(WeakLoop())
     /// Callbacks to invoke after other processes have committed.
     private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
     /// Signal for consumers of events.
@@ -18,6 +20,18 @@ final class StoreListeners: Sendable {
 
     func removeRunner(_ runner: AnyObject) {
         runners.withLock { $0.removeAll { $0.runner == ObjectIdentifier(runner) } }
+    }
+
+    /// Returns the loop that all runners share.
+    ///
+    /// - Throws: ``HandlerError`` `resourcesExhausted`.
+    func runnerLoop(_ time: TimeSource) throws(HandlerError) -> RunnerLoop {
+        try loop.withLock { (loop) throws(HandlerError) in
+            if let loop = loop.value { return loop }
+            let new = try RunnerLoop(time)
+            loop.value = new
+            return new
+        }
     }
 
     func addNeighborListener(_ listener: AnyObject, _ action: @escaping @Sendable () -> Void) {
@@ -34,24 +48,28 @@ final class StoreListeners: Sendable {
         (hooks.first { $0.serves(failure.scope) } ?? hooks.first)?.failed(failure)
     }
 
-    func wakeRunners() {
-        for runner in runners.withLock({ $0.map(\.hooks) }) { runner.wake() }
-    }
+    /// Reports rows that a step has committed.
+    func addDue(_ new: NewDue) { loop.withLock { $0.value }?.add(new) }
+
+    /// Reports that rows may be due in any scope.
+    func addAllDue() { loop.withLock { $0.value }?.addAll() }
 
     /// Wakes everything after other processes have committed, left or died.
     func wakeAll() {
         news.announce()
-        wakeRunners()
+        addAllDue()
         for listener in neighborListeners.withLock({ Array($0.values) }) { listener() }
     }
 }
 
 /// The functions of a runner that a store calls, outside of steps.
 struct RunnerHooks: Sendable {
-    /// A row was written that may be due.
-    let wake: @Sendable () -> Void
     /// Whether it serves a scope; nil is the program as a whole.
     let serves: @Sendable (HandlerScope?) -> Bool
     /// A handler failed for good.
     let failed: @Sendable (HandlerFailure) -> Void
+}
+
+private struct WeakLoop {
+    weak var value: RunnerLoop?
 }

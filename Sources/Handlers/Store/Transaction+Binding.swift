@@ -4,7 +4,8 @@ extension Transaction {
     struct Timing {
         /// Of the wall clock.
         var due: Timestamp?
-        var connectedDue: Duration?
+        /// In connected time, from now on.
+        var timeout: Duration?
         var period: Duration?
         var scope: HandlerScope?
         var isTimer = false
@@ -25,6 +26,9 @@ extension Transaction {
         _ handler: Durable<Context>, kind: Kind, timing: Timing
     ) throws(HandlerError) -> AnyHandlerID {
         let lane = registry.definition(named: handler.name).map(Lane.init) ?? .inStep
+        let connectedDue = try timing.timeout.map { (timeout) throws(HandlerError) in
+            TimeSource.sum(try connectedTime(of: timing.scope), timeout)
+        }
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
@@ -34,10 +38,14 @@ extension Transaction {
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root, timing.scope?.rawValue, timing.isTimer ? lane.rawValue : 0, timing.due,
-                timing.connectedDue?.milliseconds, timing.period?.milliseconds,
+                connectedDue?.milliseconds, timing.period?.milliseconds,
                 timing.isTimer ? try StoredCall(.result).bytes() : nil,
             ])
-        hasNewDue = true
+        newDue.add(
+            timing.scope, wall: timing.due,
+            monotonic: timing.timeout.map {
+                monotonic + min(.milliseconds($0.milliseconds), Self.connectedTimeTick)
+            })
         return AnyHandlerID(rawValue: connection.lastInsertedRow)
     }
 
@@ -61,6 +69,6 @@ extension Transaction {
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
                 context.environment?.scope.rawValue, lane.rawValue, now, call.bytes(), context.storedBytes(),
             ])
-        hasNewDue = true
+        newDue.add(context.environment?.scope, wall: now)
     }
 }

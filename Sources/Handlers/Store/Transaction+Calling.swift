@@ -193,7 +193,6 @@ extension Transaction {
             cause, claimed, call, context: context, isStored: given == nil, retry: retry, now: now)
         try Failpoint.beforeQuarantine.hit()
         try storeUnfinished(claimed, &unfinished)
-        hasNewDue = hasNewDue || unfinished.due != nil
         log(unfinished, claimed)
         return unfinished.disposition
     }

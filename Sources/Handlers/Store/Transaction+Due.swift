@@ -88,6 +88,41 @@ extension Transaction {
         ) { (row) throws(HandlerError) in row.duration(0) }
     }
 
+    /// The scopes with rows that wait for a clock, beside the program as a whole.
+    ///
+    /// - Parameter lanes: The lanes of the rows that matter.
+    /// - Returns: By the wall clock the earliest time of each scope; by connected time the scopes alone.
+    /// - Complexity: In the number of these scopes.
+    func waitingScopes(_ lanes: [Lane]) throws(HandlerError) -> (
+        wall: [(HandlerScope, Timestamp)], connected: [HandlerScope]
+    ) {
+        var wall: [(HandlerScope, Timestamp)] = []
+        var last: (scope: String, lane: Int64) = ("", -1)
+        while let next = try connection.first(
+            Self.nextWaiting, [last.scope, last.lane],
+            { (row) throws(HandlerError) in
+                (scope: row.text(0), lane: row.integer(1), due: row.timestamp(2))
+            })
+        {
+            if lanes.contains(where: { $0.rawValue == next.lane }) {
+                wall.append((HandlerScope(next.scope), next.due))
+            }
+            last = (next.scope, next.lane)
+        }
+        var connected: [HandlerScope] = []
+        while let next = try connection.first(
+            "SELECT scope FROM handler WHERE scope > ? AND connected_due IS NOT NULL ORDER BY scope LIMIT 1",
+            [connected.last?.rawValue ?? ""], { (row) throws(HandlerError) in HandlerScope(row.text(0)) })
+        { connected.append(next) }
+        return (wall, connected)
+    }
+
+    /// The earliest row of the next scope and lane in the index of due rows.
+    static let nextWaiting = """
+        SELECT scope, lane, due FROM handler WHERE (scope, lane) > (?, ?) AND due IS NOT NULL
+        ORDER BY scope, lane, due LIMIT 1
+        """
+
     /// Calls a due row, or ends a row that was not called in time.
     ///
     /// - Returns: A lease when the handler is to run under one, else nil.
@@ -163,7 +198,7 @@ extension Transaction {
         let count = try connection.execute(
             "UPDATE handler SET due = ?3 WHERE id IN (\(Self.putOff))",
             [now + longest, limit, now])
-        hasNewDue = hasNewDue || count > 0
+        if count > 0 { newDue.isAnywhere = true }
     }
 
     /// The conditions are those of the index, word for word: SQLite takes it for no others.

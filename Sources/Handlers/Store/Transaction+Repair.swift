@@ -43,7 +43,7 @@ extension Transaction {
             WHERE state <> \(State.pending.sql) AND state IN (\(State.parked.sql), \(State.quarantined.sql))
                 AND \(condition)
             """, [now] + values)
-        hasNewDue = hasNewDue || count > 0
+        if count > 0 { newDue.isAnywhere = true }
         return count
     }
 

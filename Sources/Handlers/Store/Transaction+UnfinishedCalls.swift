@@ -174,8 +174,17 @@ extension Transaction {
             ])
         // It was taken and that was undone: a row that is not there now would be a handler lost.
         guard changed == 1 else { throw try noSuchHandler(id) }
+        if let due = unfinished.due {
+            newDue.add(unfinished.scope == nil ? try scope(of: id) : unfinished.scope, wall: due)
+        }
         if unfinished.isFinal { try report(unfinished, of: id) }
         if unfinished.state == .quarantined { try trimQuarantine(after: id) }
+    }
+
+    private func scope(of id: AnyHandlerID) throws(HandlerError) -> HandlerScope? {
+        try connection.first("SELECT scope FROM handler WHERE id = ?", [id]) { (row) throws(HandlerError) in
+            row.optionalText(0).map { HandlerScope($0) }
+        } ?? nil
     }
 
     /// Keeps one call of a standing handler in a row of its own; the handler goes on with the next.
@@ -194,6 +203,7 @@ extension Transaction {
                 unfinished.input,
                 unfinished.reason, stored.arguments.count + unfinished.size,
             ])
+        newDue.add(unfinished.scope, wall: unfinished.due)
         if unfinished.isFinal {
             try report(unfinished, of: AnyHandlerID(rawValue: connection.lastInsertedRow))
             unfinished.record(dropped: try trimQuarantine(of: stored.name))

@@ -15,8 +15,8 @@ package final class Transaction {
     var afterCommit: [() -> Void] = []
     /// The objects that modules keep until the end of the step, by type.
     var kept: [ObjectIdentifier: AnyObject] = [:]
-    /// Set when a row was written that a runner may have to call.
-    var hasNewDue = false
+    /// The rows that were written and that a runner may have to call.
+    var newDue = NewDue()
     /// Set when an event was posted.
     var hasNewEvents = false
     /// The calls that failed for good in this step.

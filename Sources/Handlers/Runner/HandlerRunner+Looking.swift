@@ -1,0 +1,90 @@
+/// The rows of one scope, in a step of ``RunnerLoop``.
+extension HandlerRunner {
+    /// The smallest connected time that a look counts.
+    private static let smallTick = Duration.seconds(1)
+
+    /// What is due in a scope and can be taken here: what has expired, then what runs under a lease, of which few are
+    /// taken at a time, then what runs in the step, longest due first.
+    func everythingDue(in scope: HandlerScope?, _ transaction: Transaction) throws -> [Transaction.Due] {
+        var due = try expired(in: scope, transaction)
+        var inStep: [Transaction.Due] = []
+        for lane in Lane.open(to: store.role, leasing: true) {
+            let limit = lane.isLeased ? min(leasesLeft, RunnerLoop.batchLimit) : RunnerLoop.batchLimit
+            let rows = limit > 0 ? try transaction.due(in: scope, lane: lane, limit: limit) : []
+            if lane.isLeased { due += rows } else { inStep += rows }
+        }
+        return due + inStep.sorted { ($0.time, $0.id.rawValue) < ($1.time, $1.id.rawValue) }
+    }
+
+    /// Calls a due row.
+    ///
+    /// - Returns: A lease when the handler is to run under one, else nil.
+    func deliver(_ due: Transaction.Due, in scope: HandlerScope?, _ transaction: Transaction) throws -> Lease?
+    {
+        do {
+            return try transaction.deliver(due, for: store, environment: environment(of: scope))
+        } catch let error as HandlerError where error.code == .noSuchHandler {
+            // It has ended itself.
+            return nil
+        }
+    }
+
+    private func environment(of scope: HandlerScope?) -> (any HandlerEnvironment)? {
+        scope.flatMap { scope in state.withLock { $0.environments[scope] } }
+    }
+
+    /// Rows whose connected time is over.
+    private func expired(in scope: HandlerScope?, _ transaction: Transaction) throws -> [Transaction.Due] {
+        guard state.withLock({ $0.living.contains(scope) }),
+            let next = try transaction.nextConnectedDue(in: scope)
+        else {
+            return []
+        }
+        // Counted also when nothing expires, once in a while, or what passes would be forgotten.
+        let uncounted = try transaction.uncountedConnectedTime(of: scope)
+        var connected = try transaction.connectedTime(of: scope)
+        if next <= connected || uncounted >= Self.smallTick {
+            connected = try transaction.countConnectedTime(
+                of: scope,
+                atMost: loop.connectedTimeTick(left: next - connected) + Transaction.connectedTimeSlack)
+        }
+        return next <= connected
+            ? try transaction.dueByConnectedTime(in: scope, connected, limit: RunnerLoop.batchLimit) : []
+    }
+
+    /// Returns when something is due next in a scope.
+    ///
+    /// - Parameter leasesTaken: The number of leases that this step takes for the runner.
+    func times(of scope: HandlerScope?, leasesTaken: Int, _ transaction: Transaction) throws
+        -> Timetable.Times
+    {
+        var times = Timetable.Times()
+        var isStarved = false
+        for lane in Lane.open(to: store.role, leasing: true) {
+            guard let due = try transaction.nextDue(in: scope, lane: lane) else { continue }
+            if lane.isLeased, due <= transaction.now, leasesLeft <= leasesTaken {
+                isStarved = true
+            } else {
+                times.wall = min(times.wall ?? due, due)
+            }
+        }
+        if isStarved { state.withLock { if !$0.starved.contains(scope) { $0.starved.append(scope) } } }
+        if state.withLock({ $0.living.contains(scope) }),
+            let next = try transaction.nextConnectedDue(in: scope)
+        {
+            let left = next - (try transaction.connectedTime(of: scope))
+            times.monotonic =
+                transaction.monotonic + min(max(.zero, left), loop.connectedTimeTick(left: left))
+        }
+        return times
+    }
+
+    /// Looks again at a scope whose async handlers wait for a lease, if one is left.
+    func lookAtStarved() {
+        let next = state.withLock { state -> HandlerScope?? in
+            guard leaseLimit > state.leases.count, !state.starved.isEmpty else { return nil }
+            return .some(state.starved.removeFirst())
+        }
+        if let next { loop.mark([next]) }
+    }
+}

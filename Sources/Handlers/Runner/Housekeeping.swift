@@ -1,0 +1,39 @@
+/// What a runner does now and then, beside what is due.
+struct Housekeeping {
+    /// The number of rows that one step changes.
+    private static let limit = 500
+
+    /// After which ending the search for old ones goes on; nil before it begins.
+    private var pruned: AnyHandlerID?
+    /// When old endings were last removed, by the monotonic clock.
+    private var prunedAt: Duration?
+    /// When calls that a wrong wall clock had put off were last looked for, by the monotonic clock.
+    private var hastenedAt: Duration?
+
+    /// Calls now what was put off while the wall clock was ahead; timers go by that clock, and wait.
+    mutating func hasten(_ store: HandlerStore) throws {
+        let now = store.time.monotonic()
+        // A worker has no time for what may be a long list.
+        guard store.role == .main, hastenedAt.map({ now - $0 >= RunnerLoop.longestWait }) ?? true else {
+            return
+        }
+        hastenedAt = now
+        let longest = store.registry.longestRetryDelay
+        try store.step { try $0.transaction.hasten(beyond: longest, limit: Self.limit) }
+    }
+
+    /// Removes old endings, a few in each pass.
+    ///
+    /// - Returns: Whether the search goes on.
+    mutating func prune(_ store: HandlerStore, keeping time: Duration) throws -> Bool {
+        let now = store.time.monotonic()
+        if pruned == nil, let last = prunedAt, now - last < RunnerLoop.longestWait { return false }
+        prunedAt = now
+        let start = pruned ?? AnyHandlerID(rawValue: 0)
+        let before = store.time.wall() - time
+        pruned = try store.step {
+            try $0.transaction.pruneEndings(before: before, after: start, limit: Self.limit)
+        }
+        return pruned != nil
+    }
+}

@@ -1,0 +1,162 @@
+/// Passes over the scopes in which something is due.
+extension RunnerLoop {
+    /// The number of rows after which a step ends: a commit for each would be slow, and too many would hold up other steps.
+    static let batchLimit = 64
+    /// The time after which a step ends, by the monotonic clock: other steps wait for it.
+    private static let stepTime = Duration.milliseconds(10)
+
+    /// Looks at every scope in which something is due.
+    ///
+    /// - Returns: The time until the next pass, 0 when more is due; nil when nothing is.
+    func pass(in store: HandlerStore, while isWanted: () -> Bool) throws -> Duration? {
+        for runner in takeUnsettled() { try settle(runner) }
+        try store.recoverDead()
+        try withLooking { try $0.hasten(store) }
+        let restOfSurvey = try survey(store)
+        var ready = timetable.withLock {
+            $0.takeReady(wall: store.time.wall(), monotonic: store.time.monotonic())
+        }[...]
+        defer { timetable.withLock { timetable in for scope in ready { timetable.mark(scope) } } }
+        var limit = Self.batchLimit
+        while !ready.isEmpty, isWanted() {
+            do {
+                ready = ready.dropFirst(try look(at: ready.prefix(limit), in: store) { server(of: $0) }.count)
+            } catch let error as HandlerError where error.isStorageFailure {
+                throw error
+            } catch  where limit > 1 && ready.count > 1 {
+                // Each alone, so that only the one that failed waits.
+                limit = 1
+            } catch {
+                if let failed = ready.popFirst() { ready.append(failed) }
+                throw error
+            }
+        }
+        let isPruning = try withLooking { try $0.prune(store, keeping: keepEndings) }
+        let rest = timetable.withLock {
+            $0.rest(wall: store.time.wall(), monotonic: store.time.monotonic())
+        }
+        // The search for old endings goes on.
+        return Self.least(isPruning ? Self.least(rest, Self.longestWait) : rest, restOfSurvey)
+    }
+
+    private var keepEndings: Duration { state.withLock { $0.started.map(\.keepEndings).max() } ?? .zero }
+
+    private func takeUnsettled() -> [HandlerRunner] {
+        state.withLock { state in
+            defer { state.unsettled = [] }
+            return state.unsettled
+        }
+    }
+
+    private func settle(_ runner: HandlerRunner) throws {
+        do {
+            try withLooking { _ in try runner.settle() }
+        } catch {
+            addUnsettled(runner)
+            throw error
+        }
+        runner.passes.announce()
+    }
+
+    /// Makes a pass for a runner that need not be started.
+    ///
+    /// - Returns: The time until the next pass, 0 when more is due; nil when nothing is.
+    func pass(for runner: HandlerRunner) throws -> Duration? {
+        let store = runner.store
+        if runner.isFinishing { return nil }
+        try withLooking { _ in try runner.settle() }
+        try store.recoverDead()
+        try withLooking { try $0.hasten(store) }
+        var rest: Duration?
+        for scope in [nil] + runner.scopes.map(Optional.some) {
+            if runner.isFinishing { break }
+            for times in try look(at: [scope], in: store, by: { _ in runner }) {
+                rest = Self.least(
+                    rest, times.rest(wall: store.time.wall(), monotonic: store.time.monotonic()))
+            }
+        }
+        let isPruning = try withLooking { try $0.prune(store, keeping: runner.keepEndings) }
+        return isPruning ? Self.least(rest, Self.longestWait) : rest
+    }
+
+    private static func least(_ a: Duration?, _ b: Duration?) -> Duration? {
+        guard let a, let b else { return a ?? b }
+        return min(a, b)
+    }
+
+    /// Finds the scopes with rows that wait for a clock, if others may have written some. At most a fifth of the time goes to that.
+    ///
+    /// - Returns: How long a survey that is needed has to wait; nil when none is.
+    private func survey(_ store: HandlerStore) throws -> Duration? {
+        guard needsSurvey.load(ordering: .relaxed) else { return nil }
+        let start = store.time.monotonic()
+        let wait = state.withLock { $0.nextSurvey } - start
+        if wait > .zero { return wait }
+        // Before it looks, so that it is made again for what comes meanwhile.
+        needsSurvey.store(false, ordering: .relaxed)
+        do {
+            let waiting = try withLooking { _ in
+                try store.step { try $0.transaction.waitingScopes(Lane.open(to: store.role, leasing: true)) }
+            }
+            timetable.withLock { timetable in
+                timetable.mark(nil)
+                for scope in waiting.connected { timetable.mark(scope) }
+                for (scope, due) in waiting.wall { _ = timetable.add(scope, .init(wall: due)) }
+            }
+        } catch {
+            needsSurvey.store(true, ordering: .relaxed)
+            throw error
+        }
+        let end = store.time.monotonic()
+        state.withLock { $0.nextSurvey = end + (end - start) * 4 }
+        return nil
+    }
+
+    /// Makes one step with as many rows as belong into one, and sets when to look at the scopes again.
+    ///
+    /// - Parameters:
+    ///   - scopes: The scopes, in the order in which they are served.
+    ///   - server: Returns the runner of a scope; nil for none.
+    /// - Returns: The times of the scopes at which it has looked, which are the first of `scopes`.
+    @discardableResult
+    func look(
+        at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
+        by server: (HandlerScope?) -> HandlerRunner?
+    ) throws -> [Timetable.Times] {
+        let (looks, leases) = try withLooking { _ in
+            timetable.withLock { $0.startLook(at: scopes) }
+            var looks: [Timetable.Times] = []
+            defer { timetable.withLock { $0.endLook(zip(scopes, looks)) } }
+            let result = try store.step { step in
+                var found: [Timetable.Times] = []
+                var leases: [(runner: HandlerRunner, lease: Lease)] = []
+                var count = 0
+                let end = store.time.monotonic() + Self.stepTime
+                for scope in scopes {
+                    guard let runner = server(scope) else {
+                        // Its rows wait for a process that serves it.
+                        found.append(Timetable.Times())
+                        continue
+                    }
+                    for due in try runner.everythingDue(in: scope, step.transaction) {
+                        count += 1
+                        if let lease = try runner.deliver(due, in: scope, step.transaction) {
+                            leases.append((runner, lease))
+                        }
+                        if store.time.monotonic() >= end { break }
+                    }
+                    let taken = leases.count { $0.runner === runner }
+                    found.append(try runner.times(of: scope, leasesTaken: taken, step.transaction))
+                    if count >= Self.batchLimit || store.time.monotonic() >= end { break }
+                }
+                return (found, leases)
+            }
+            looks = result.0
+            return result
+        }
+        // Only now: nothing runs under a lease that is not committed.
+        for (runner, lease) in leases { runner.run(lease) }
+        for scope in scopes.prefix(looks.count) { server(scope)?.lookAtStarved() }
+        return looks
+    }
+}

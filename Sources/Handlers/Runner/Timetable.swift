@@ -1,0 +1,162 @@
+/// When the runners of a store look at each scope again.
+///
+/// It repeats what rows say, so an entry may be too early: a look then finds nothing and sets the next.
+struct Timetable {
+    /// When something is due next in a scope.
+    struct Times {
+        /// By the wall clock.
+        var wall: Timestamp?
+        /// By the monotonic clock, for what goes by connected time.
+        var monotonic: Duration?
+
+        /// How long nothing is due; nil when nothing is.
+        func rest(wall now: Timestamp, monotonic: Duration) -> Duration? {
+            let rests = [
+                wall.map { max(.zero, $0 - now) }, self.monotonic.map { max(.zero, $0 - monotonic) },
+            ]
+            return rests.compactMap(\.self).min()
+        }
+    }
+
+    private var byWall = EarliestFirst<Timestamp>()
+    private var byMonotonic = EarliestFirst<Duration>()
+    /// The scopes to look at now, in the order in which they came.
+    private var marked: [HandlerScope?] = []
+    private var isMarked: Set<HandlerScope?> = []
+    /// The scopes at which a look is made.
+    private var looked: Set<HandlerScope?> = []
+
+    /// Whether something waits for a clock.
+    var isWaiting: Bool { !byWall.isEmpty || !byMonotonic.isEmpty }
+
+    /// Requests a look at a scope.
+    mutating func mark(_ scope: HandlerScope?) {
+        if isMarked.insert(scope).inserted { marked.append(scope) }
+    }
+
+    /// Starts a look. Until ``endLook(_:)`` it is unknown whether the look sees what is added.
+    mutating func startLook(at scopes: some Sequence<HandlerScope?>) { looked = Set(scopes) }
+
+    /// Stores the results of a look: the times of scopes that come first among those of the look.
+    mutating func endLook(_ times: some Sequence<(HandlerScope?, Times)>) {
+        looked = []
+        for (scope, times) in times {
+            byWall.set(scope, times.wall)
+            byMonotonic.set(scope, times.monotonic)
+        }
+    }
+
+    /// Adds the times of a row that was found without a look.
+    ///
+    /// - Returns: Whether one of them is earlier than those of the scope before.
+    mutating func add(_ scope: HandlerScope?, _ times: Times) -> Bool {
+        if looked.contains(scope) {
+            mark(scope)
+            return true
+        }
+        let isEarlier = byWall.add(scope, times.wall)
+        return byMonotonic.add(scope, times.monotonic) || isEarlier
+    }
+
+    /// Removes and returns the scopes to look at now: the marked ones first, then those whose time has come, longest due first.
+    mutating func takeReady(wall: Timestamp, monotonic: Duration) -> [HandlerScope?] {
+        while let scope = byWall.takeFirst(until: wall) { mark(scope) }
+        while let scope = byMonotonic.takeFirst(until: monotonic) { mark(scope) }
+        defer { (marked, isMarked) = ([], []) }
+        return marked
+    }
+
+    /// How long nothing is to be looked at; nil when nothing waits.
+    mutating func rest(wall: Timestamp, monotonic: Duration) -> Duration? {
+        marked.isEmpty
+            ? Times(wall: byWall.first?.time, monotonic: byMonotonic.first?.time)
+                .rest(wall: wall, monotonic: monotonic) : .zero
+    }
+}
+
+/// One time for each scope, earliest first: a heap in which a time that was replaced stays until it comes first.
+private struct EarliestFirst<Time: Comparable> {
+    private var times: [HandlerScope?: Time] = [:]
+    private var heap: [(time: Time, scope: HandlerScope?)] = []
+
+    var isEmpty: Bool { times.isEmpty }
+
+    mutating func set(_ scope: HandlerScope?, _ time: Time?) {
+        guard times[scope] != time else { return }
+        times[scope] = time
+        guard let time else { return }
+        // What was replaced is at most half of the heap, and a few.
+        if heap.count > 2 * times.count + 64 {
+            heap = times.map { ($0.value, $0.key) }.sorted { $0.time < $1.time }
+            return
+        }
+        heap.append((time, scope))
+        var child = heap.count - 1
+        while child > 0, heap[child].time < heap[(child - 1) / 2].time {
+            heap.swapAt(child, (child - 1) / 2)
+            child = (child - 1) / 2
+        }
+    }
+
+    /// Sets the time if it is earlier than the one before.
+    ///
+    /// - Returns: Whether it was.
+    mutating func add(_ scope: HandlerScope?, _ time: Time?) -> Bool {
+        guard let time, times[scope].map({ time < $0 }) ?? true else { return false }
+        set(scope, time)
+        return true
+    }
+
+    /// The earliest time and its scope.
+    var first: (time: Time, scope: HandlerScope?)? {
+        mutating get {
+            while let first = heap.first {
+                if times[first.scope] == first.time { return first }
+                removeFirst()
+            }
+            return nil
+        }
+    }
+
+    /// Removes and returns the scope of the earliest time that is not after `time`; nil when there is none.
+    mutating func takeFirst(until time: Time) -> HandlerScope?? {
+        guard let first, first.time <= time else { return nil }
+        removeFirst()
+        times[first.scope] = nil
+        return .some(first.scope)
+    }
+
+    private mutating func removeFirst() {
+        heap.swapAt(0, heap.count - 1)
+        heap.removeLast()
+        var parent = 0
+        while true {
+            var least = parent
+            for child in [2 * parent + 1, 2 * parent + 2]
+            where child < heap.count && heap[child].time < heap[least].time {
+                least = child
+            }
+            if least == parent { return }
+            heap.swapAt(parent, least)
+            parent = least
+        }
+    }
+}
+
+/// The rows that a step has written and that a runner may have to call.
+struct NewDue {
+    /// The earliest times by scope.
+    private(set) var times: [HandlerScope?: Timetable.Times] = [:]
+    /// Whether rows may wait in any scope.
+    var isAnywhere = false
+
+    var isEmpty: Bool { times.isEmpty && !isAnywhere }
+
+    mutating func add(_ scope: HandlerScope?, wall: Timestamp? = nil, monotonic: Duration? = nil) {
+        guard wall != nil || monotonic != nil else { return }
+        let known = times[scope] ?? Timetable.Times()
+        times[scope] = Timetable.Times(
+            wall: [known.wall, wall].compactMap(\.self).min(),
+            monotonic: [known.monotonic, monotonic].compactMap(\.self).min())
+    }
+}
