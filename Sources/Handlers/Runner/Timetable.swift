@@ -29,6 +29,9 @@ struct Timetable {
     /// Whether something waits for a clock.
     var isWaiting: Bool { !byWall.isEmpty || !byMonotonic.isEmpty }
 
+    /// The number of times in memory, also of those that were replaced.
+    var storedTimes: Int { byWall.count + byMonotonic.count }
+
     /// Requests a look at a scope.
     mutating func mark(_ scope: HandlerScope?) {
         if isMarked.insert(scope).inserted { marked.append(scope) }
@@ -80,6 +83,7 @@ private struct EarliestFirst<Time: Comparable> {
     private var heap: [(time: Time, scope: HandlerScope?)] = []
 
     var isEmpty: Bool { times.isEmpty }
+    var count: Int { heap.count }
 
     mutating func set(_ scope: HandlerScope?, _ time: Time?) {
         guard times[scope] != time else { return }
