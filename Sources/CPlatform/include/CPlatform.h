@@ -18,7 +18,7 @@ void dh_name_thread(const char *_Nonnull name);
 /// When a file was created, in nanoseconds since 1970; 0 where the file system does not say.
 int64_t dh_file_birth(const char *_Nonnull path);
 
-// MARK: - Edges of descriptors, and the end of a process
+// MARK: - Edges of descriptors
 
 // In C because <sys/epoll.h> is not in Swift's Glibc module, and because syscall(2) is variadic.
 
@@ -34,6 +34,30 @@ void dh_edges_remove(int edges, int descriptor);
 /// Finds at most `limit` (1 to 16) descriptors that became readable since they were found last, and returns their number. Never
 /// waits.
 int dh_edges_take(int edges, int *_Nonnull descriptors, int limit);
+
+// MARK: - Events of many descriptors
+
+/// An empty queue of events; -1 and errno on failure.
+int dh_events_make(void);
+
+/// Waits for the next event of a descriptor, once. `wanted` has the bits of poll(2). Returns 0, or -1 with errno.
+int dh_events_arm(int events, int descriptor, uint32_t wanted, uint32_t key);
+
+/// Removes a descriptor; nothing happens where it is not in the queue.
+void dh_events_remove(int events, int descriptor);
+
+struct dh_event {
+    int descriptor;
+    /// What it was armed with.
+    uint32_t key;
+    /// The bits of poll(2).
+    uint32_t found;
+};
+
+/// Waits for events, of which it finds at most `limit` (1 to 64), and returns their number; -1 and errno on failure.
+int dh_events_wait(int events, struct dh_event *_Nonnull found, int limit, int milliseconds);
+
+// MARK: - The end of a process
 
 /// A descriptor of a process, which is readable when the process has ended; -1 and errno on failure.
 int dh_process_open(int32_t process);

@@ -18,8 +18,8 @@ struct Timetable {
         }
     }
 
-    private var byWall = EarliestFirst<Timestamp>()
-    private var byMonotonic = EarliestFirst<Duration>()
+    private var byWall = EarliestFirst<HandlerScope?, Timestamp>()
+    private var byMonotonic = EarliestFirst<HandlerScope?, Duration>()
     /// The scopes to look at now, in the order in which they came.
     private var marked: [HandlerScope?] = []
     private var isMarked: Set<HandlerScope?> = []
@@ -74,76 +74,6 @@ struct Timetable {
         marked.isEmpty
             ? Times(wall: byWall.first?.time, monotonic: byMonotonic.first?.time)
                 .rest(wall: wall, monotonic: monotonic) : .zero
-    }
-}
-
-/// One time for each scope, earliest first: a heap in which a time that was replaced stays until it comes first.
-private struct EarliestFirst<Time: Comparable> {
-    private var times: [HandlerScope?: Time] = [:]
-    private var heap: [(time: Time, scope: HandlerScope?)] = []
-
-    var isEmpty: Bool { times.isEmpty }
-    var count: Int { heap.count }
-
-    mutating func set(_ scope: HandlerScope?, _ time: Time?) {
-        guard times[scope] != time else { return }
-        times[scope] = time
-        guard let time else { return }
-        // What was replaced is at most half of the heap, and a few.
-        if heap.count > 2 * times.count + 64 {
-            heap = times.map { ($0.value, $0.key) }.sorted { $0.time < $1.time }
-            return
-        }
-        heap.append((time, scope))
-        var child = heap.count - 1
-        while child > 0, heap[child].time < heap[(child - 1) / 2].time {
-            heap.swapAt(child, (child - 1) / 2)
-            child = (child - 1) / 2
-        }
-    }
-
-    /// Sets the time if it is earlier than the one before.
-    ///
-    /// - Returns: Whether it was.
-    mutating func add(_ scope: HandlerScope?, _ time: Time?) -> Bool {
-        guard let time, times[scope].map({ time < $0 }) ?? true else { return false }
-        set(scope, time)
-        return true
-    }
-
-    /// The earliest time and its scope.
-    var first: (time: Time, scope: HandlerScope?)? {
-        mutating get {
-            while let first = heap.first {
-                if times[first.scope] == first.time { return first }
-                removeFirst()
-            }
-            return nil
-        }
-    }
-
-    /// Removes and returns the scope of the earliest time that is not after `time`; nil when there is none.
-    mutating func takeFirst(until time: Time) -> HandlerScope?? {
-        guard let first, first.time <= time else { return nil }
-        removeFirst()
-        times[first.scope] = nil
-        return .some(first.scope)
-    }
-
-    private mutating func removeFirst() {
-        heap.swapAt(0, heap.count - 1)
-        heap.removeLast()
-        var parent = 0
-        while true {
-            var least = parent
-            for child in [2 * parent + 1, 2 * parent + 2]
-            where child < heap.count && heap[child].time < heap[least].time {
-                least = child
-            }
-            if least == parent { return }
-            heap.swapAt(parent, least)
-            parent = least
-        }
     }
 }
 

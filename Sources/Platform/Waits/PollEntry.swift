@@ -20,13 +20,17 @@ package struct PollEntry: Sendable {
     }
 
     package var descriptor: Int32 { entry.fd }
+    /// The events to wait for.
+    package var wanted: PollEvents { PollEvents(rawValue: entry.events) }
     /// Whether the last wait found an event, an error or the end of the other side.
     package var isReady: Bool { entry.revents != 0 }
     /// The events that the last wait found; unnamed ones are errors.
     package var found: PollEvents { PollEvents(rawValue: entry.revents) }
 
-    /// Sets what a simulated wait found.
-    package mutating func set(found: PollEvents) { entry.revents = found.rawValue & entry.events }
+    /// Sets what another wait found.
+    package mutating func set(found: PollEvents) {
+        entry.revents = found.rawValue & (entry.events | Int16(POLLERR | POLLHUP | POLLNVAL))
+    }
 
     /// Waits until one of `entries` is ready.
     ///

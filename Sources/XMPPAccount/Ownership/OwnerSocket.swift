@@ -45,49 +45,74 @@ final class OwnerSocket: Sendable {
     /// - Parameters:
     ///   - driver: Calls the turns of that loop.
     ///   - stop: Raised when the process owns the account no longer.
-    ///   - decide: Gives the answer to a question; called on the loop.
+    ///   - decide: Gives the answer to a question; called on the loop, which it must not hold up.
     /// - Returns: The loop, to be joined once it was stopped.
     func answer(
         _ driver: any LoopDriver, until stop: WakeSignal,
         _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
     ) throws(HandlerError) -> any RunningLoop {
-        try driver.start("account owner", blocksSignals: false) { [self] in
-            Answers(socket: self, stop: stop, decide: decide)
-        }
+        try driver.startShared { [listener] in Answers(listener, stop: stop, decide) }
     }
 
     private final class Answers: DrivenLoop {
-        private let socket: OwnerSocket
+        /// The time for a question, in milliseconds.
+        private static let patience: Int64 = 20
+        /// The maximum number of clients whose question is awaited.
+        private static let clientLimit = 8
+
+        private let listener: StreamSocket
         private let stop: WakeSignal
         private let decide: (OwnerQuestion) -> OwnerAnswer
+        /// The processes that have connected and not asked yet.
+        private var clients: [(socket: StreamSocket, deadline: Int64)] = []
 
-        init(socket: OwnerSocket, stop: WakeSignal, decide: @escaping (OwnerQuestion) -> OwnerAnswer) {
-            (self.socket, self.stop, self.decide) = (socket, stop, decide)
+        init(_ listener: StreamSocket, stop: WakeSignal, _ decide: @escaping (OwnerQuestion) -> OwnerAnswer) {
+            (self.listener, self.stop, self.decide) = (listener, stop, decide)
         }
 
         func turn(_ found: [PollEntry]) -> Pause? {
             if found.first?.isReady == true { return nil }
-            let stopped = PollEntry(stop.fileDescriptor)
+            let now = SystemTime.monotonicNanoseconds() / 1_000_000
+            let isExhausted = accept(at: now)
+            clients.removeAll { answer($0.socket) || $0.deadline <= now }
+            var pause = Pause([PollEntry(stop.fileDescriptor)])
+            pause.entries += clients.map { PollEntry($0.socket.descriptor) }
             // A caller that has to wait stays readable: without a pause this would spin until a descriptor is free.
-            guard socket.answerWaiting(decide) else { return Pause([stopped], milliseconds: 20) }
-            return Pause([stopped, PollEntry(socket.listener.descriptor)])
+            if isExhausted || clients.count >= Self.clientLimit {
+                pause.limit(to: Self.patience)
+            } else {
+                pause.entries.append(PollEntry(listener.descriptor))
+            }
+            if let first = clients.map(\.deadline).min() { pause.limit(to: max(0, first - now)) }
+            return pause
         }
-    }
 
-    /// Answers everyone who waits.
-    ///
-    /// - Returns: False if a process still waits and this one has no descriptor left for it.
-    private func answerWaiting(_ decide: (OwnerQuestion) -> OwnerAnswer) -> Bool {
-        do throws(Errno) {
-            while let client = try StreamSocket.accept(from: listener.descriptor) {
-                guard client.isPeerOwnUser, client.waitReadable(milliseconds: 20),
-                    let question = client.receiveByte().flatMap(OwnerQuestion.init)
-                else { continue }
+        /// Accepts the processes that wait.
+        ///
+        /// - Returns: Whether one still waits and this process has no descriptor left for it.
+        private func accept(at now: Int64) -> Bool {
+            do throws(Errno) {
+                while clients.count < Self.clientLimit,
+                    let client = try StreamSocket.accept(from: listener.descriptor)
+                {
+                    guard client.isPeerOwnUser else { continue }
+                    clients.append((client, now + Self.patience))
+                }
+                return false
+            } catch {
+                return error.isExhaustion
+            }
+        }
+
+        /// Answers a client that has asked.
+        ///
+        /// - Returns: Whether it gets no further answer.
+        private func answer(_ client: StreamSocket) -> Bool {
+            guard client.waitReadable(milliseconds: 0) else { return false }
+            if let question = client.receiveByte().flatMap(OwnerQuestion.init) {
                 client.send(byte: decide(question).rawValue)
             }
             return true
-        } catch {
-            return !error.isExhaustion
         }
     }
 
