@@ -54,10 +54,12 @@ extension HandlerRunner {
 
     /// Returns when something is due next in a scope.
     ///
-    /// - Parameter leasesTaken: The number of leases that this step takes for the runner.
-    func times(of scope: HandlerScope?, leasesTaken: Int, _ transaction: Transaction) throws
-        -> Timetable.Times
-    {
+    /// - Parameters:
+    ///   - leasesTaken: The number of leases that this step takes for the runner.
+    ///   - isServed: Whether one of them is for this scope.
+    func times(
+        of scope: HandlerScope?, leasesTaken: Int, isServed: Bool, _ transaction: Transaction
+    ) throws -> Timetable.Times {
         var times = Timetable.Times()
         var isStarved = false
         for lane in Lane.open(to: store.role, leasing: true) {
@@ -68,7 +70,7 @@ extension HandlerRunner {
                 times.wall = min(times.wall ?? due, due)
             }
         }
-        if isStarved { state.withLock { if !$0.starved.contains(scope) { $0.starved.append(scope) } } }
+        if isStarved { starve(scope, isServed: isServed) }
         if state.withLock({ $0.living.contains(scope) }),
             let next = try transaction.nextConnectedDue(in: scope)
         {
@@ -79,11 +81,23 @@ extension HandlerRunner {
         return times
     }
 
-    /// Looks again at a scope whose async handlers wait for a lease, if one is left.
+    private func starve(_ scope: HandlerScope?, isServed: Bool) {
+        state.withLock { state in
+            let known = state.starved.firstIndex { $0.scope == scope }.map {
+                state.starved.remove(at: $0).turn
+            }
+            if isServed { state.turn += 1 }
+            state.starved.append((scope, isServed ? state.turn : known ?? 0))
+        }
+    }
+
+    /// Looks again at the scope whose async handlers have waited for a lease for the longest time, if one is left.
     func lookAtStarved() {
         let next = state.withLock { state -> HandlerScope?? in
-            guard leaseLimit > state.leases.count, !state.starved.isEmpty else { return nil }
-            return .some(state.starved.removeFirst())
+            guard leaseLimit > state.leases.count,
+                let next = state.starved.indices.min(by: { state.starved[$0].turn < state.starved[$1].turn })
+            else { return nil }
+            return .some(state.starved.remove(at: next).scope)
         }
         if let next { loop.mark([next]) }
     }

@@ -23,8 +23,10 @@ public final class HandlerRunner: Sendable {
         var leases: [ObjectIdentifier: (lease: Lease, task: Task<Void, Never>)] = [:]
         /// The number of async handlers that have run here, whatever their outcome.
         var leasesEnded = 0
-        /// Scopes with async handlers for which no lease was left, in turn.
-        var starved: [HandlerScope?] = []
+        /// Scopes with async handlers for which no lease was left, and the turn in which each got one last, 0 for none.
+        var starved: [(scope: HandlerScope?, turn: Int)] = []
+        /// The number of turns in which a scope got leases.
+        var turn = 0
         /// Async handlers that failed when the store did, too: their rows wait to be quarantined.
         var unsettled: [Unsettled] = []
         /// The scopes whose connected time counts while this runner runs; nil means the program as a whole.

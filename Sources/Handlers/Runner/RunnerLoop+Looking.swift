@@ -138,6 +138,7 @@ extension RunnerLoop {
                         found.append(Timetable.Times())
                         continue
                     }
+                    let before = leases.count
                     for due in try runner.everythingDue(in: scope, step.transaction) {
                         count += 1
                         if let lease = try runner.deliver(due, in: scope, step.transaction) {
@@ -146,7 +147,9 @@ extension RunnerLoop {
                         if store.time.monotonic() >= end { break }
                     }
                     let taken = leases.count { $0.runner === runner }
-                    found.append(try runner.times(of: scope, leasesTaken: taken, step.transaction))
+                    found.append(
+                        try runner.times(
+                            of: scope, leasesTaken: taken, isServed: leases.count > before, step.transaction))
                     if count >= Self.batchLimit || store.time.monotonic() >= end { break }
                 }
                 return (found, leases)
