@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check schema bench fuzz torture world docs format lint clean
+.PHONY: help setup pushwake build demo test check schema bench fuzz torture world docs format lint clean
 
 FORMATTED := Package.swift Benchmarks Fuzz Sources Tests Snippets
 TEST_EVENTS := .build/tests.json
@@ -13,12 +13,14 @@ help: ## list these commands
 setup: ## install what building and testing need (Debian 12; root or sudo)
 	@scripts/setup.sh test
 
-build: ## build the release command .build/release/pushwake, and what `pushwake world` runs
+pushwake:
 	@scripts/setup.sh build
 	@swift build -c release --static-swift-stdlib --product pushwake
+
+build: pushwake ## build the release command .build/release/pushwake, and what `pushwake world` runs
 	@swift build -c release --product pushwake-world
 
-demo: build ## kill a client again and again, prove that nothing is lost, and write .build/demo.html about it
+demo: pushwake ## kill a client again and again, prove that nothing is lost, and write .build/demo.html about it
 	@.build/release/pushwake simulate --worker-memory 24 --worker-time 30 --report .build/demo.html
 
 test: ## build and run every test

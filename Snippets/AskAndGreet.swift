@@ -11,7 +11,10 @@ enum Greeter {
     /// Runs when the answer, an error or the timeout arrives: once, in the process that owns the stream then.
     @Handler("greeter.answered")
     static func answered(_ call: borrowing Call<IQReply>, name: String) throws {
-        guard case .result = call.outcome, let peer = call.iq.from else { return }
+        guard case .result = call.outcome, let peer = call.iq.from else {
+            try call.step.execute("INSERT INTO missed VALUES (?, ?)", name, "\(call.outcome)")
+            return
+        }
         try call.account.send(Message(to: peer, body: "Good day, \(name)"), in: call.step)
     }
 

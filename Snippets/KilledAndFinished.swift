@@ -3,7 +3,7 @@ import Glibc
 import Handlers
 
 // snippet.handler
-struct Payment: Sendable { var cents: Int }
+struct Payment: RestorableContext, Codable { var cents: Int }
 
 struct Thank: Handler {
     static let id = "shop.thank"
@@ -38,10 +38,14 @@ guard let waiting else {
     fatalError("nothing runs after SIGKILL")
 }
 // snippet.finish
-let letter = try store.step { step in
-    try step.end(waiting, .result, with: Payment(cents: 1999))
-    try step.execute("DELETE FROM unpaid")
-    return try step.first("SELECT text FROM letter ORDER BY rowid DESC") { $0.text(0) }
+let disposition = try store.step { step in
+    let disposition = try step.end(waiting, .result, with: Payment(cents: 1999))
+    try step.execute("DELETE FROM unpaid")  // where the handler failed, its row holds the payment
+    return disposition
 }
+if disposition != .ended { print("to be called again: \(disposition)") }
 // snippet.end
+let letter = try store.read { snapshot in
+    try snapshot.first("SELECT text FROM letter ORDER BY rowid DESC") { $0.text(0) }
+}
 print(letter ?? "no letter")

@@ -22,8 +22,11 @@ func printError(_ line: String) { FileHandle.standardError.write(Data((line + "\
 
 do {
     let environment = ProcessInfo.processInfo.environment
+    guard let jid = environment["SERVICE_JID"] else {
+        throw AccountError(.invalidConfiguration, "set SERVICE_JID to the address of the account")
+    }
     var configuration = AccountConfiguration(
-        jid: try JID(environment["SERVICE_JID"] ?? ""), password: environment["SERVICE_PASSWORD"] ?? "")
+        jid: try JID(jid), password: environment["SERVICE_PASSWORD"] ?? "")
     configuration.modules = .bot
     if let port = environment["SERVICE_PORT"].flatMap(UInt16.init) {  // of a server on this machine
         configuration.server = .init(host: "127.0.0.1", port: port, security: .startTLS)

@@ -56,10 +56,13 @@ func runWorker(_ configuration: AccountConfiguration, _ store: HandlerStore) asy
 do {
     let environment = ProcessInfo.processInfo.environment
     let isMain = CommandLine.arguments.dropFirst().first == "main"
+    guard let jid = environment["INBOX_JID"] else {
+        throw AccountError(.invalidConfiguration, "set INBOX_JID to the address of the account")
+    }
     let tables = Schema(module: "inbox", migrations: ["CREATE TABLE inbox(body TEXT NOT NULL)"])
     // snippet.roles
     var configuration = AccountConfiguration(
-        jid: try JID(environment["INBOX_JID"] ?? ""), password: environment["INBOX_PASSWORD"] ?? "")
+        jid: try JID(jid), password: environment["INBOX_PASSWORD"] ?? "")
     configuration.modules = .bot  // the same modules in both programs
     configuration.role = isMain ? .main : .worker
     let store = try HandlerStore(

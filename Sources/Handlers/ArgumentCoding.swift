@@ -87,15 +87,16 @@ package enum ArgumentCoding {
     }
 
     /// Decodes a handler and turns decoding errors into sentences with handler, argument, expected and found.
-    static func decode<H: DurableHandler>(_ type: H.Type, from bytes: [UInt8]) throws(HandlerError) -> H {
+    ///
+    /// - Parameter version: The version in which the handler was bound.
+    static func decode<H: DurableHandler>(
+        _ type: H.Type, from bytes: [UInt8], boundIn version: Int
+    ) throws(HandlerError) -> H {
         do {
             return try value(type, from: bytes)
         } catch DecodingError.keyNotFound(let key, let context) {
             let argument = (context.codingPath + [key]).map(\.stringValue).joined(separator: ".")
-            throw HandlerError(
-                .missingArgument,
-                "the handler '\(H.id)' was called without its mandatory argument '\(argument)'; bind it or make it optional"
-            )
+            throw missingArgument(argument, of: type, boundIn: version)
         } catch DecodingError.valueNotFound(let expected, let context) {
             throw HandlerError(
                 .missingArgument,
@@ -113,6 +114,21 @@ package enum ArgumentCoding {
                 .wrongArgument,
                 "the arguments of the handler '\(H.id)' cannot be read: \(plainReason(error))", cause: error)
         }
+    }
+
+    private static func missingArgument<H: DurableHandler>(
+        _ argument: String, of type: H.Type, boundIn version: Int
+    ) -> HandlerError {
+        guard version < H.version else {
+            return HandlerError(
+                .missingArgument,
+                "the handler '\(H.id)' was called without its mandatory argument '\(argument)'; bind it, make it optional, or raise the handler's version and let upcast add it"
+            )
+        }
+        return HandlerError(
+            .missingArgument,
+            "the handler '\(H.id)' was bound in version \(version) without the argument '\(argument)', which version \(H.version) needs; let upcast add it, or make it optional"
+        )
     }
 
     /// Reads a stored invalidation.

@@ -8,7 +8,7 @@ struct Definition: Sendable {
         case leased(@Sendable (Invocation, Lease) async throws -> Void)
     }
 
-    let type: ObjectIdentifier
+    let handler: any DurableHandler.Type
     let id: String
     let version: Int
     let retry: RetryPolicy
@@ -19,7 +19,7 @@ struct Definition: Sendable {
     private let context: any Sendable.Type
 
     init<H: DurableHandler>(_ handler: H.Type, place: String, _ unknown: UnknownArguments) {
-        type = ObjectIdentifier(handler)
+        self.handler = handler
         id = H.id
         version = H.version
         retry = H.retry
@@ -36,6 +36,9 @@ struct Definition: Sendable {
             fatalError("the handler '\(H.id)' cannot run; let \(H.self) conform to Handler or AsyncHandler")
         }
     }
+
+    /// The identity of the handler's type.
+    var type: ObjectIdentifier { ObjectIdentifier(handler) }
 
     /// Whether it runs under a lease, outside the step that calls it.
     var isAsync: Bool { if case .leased = body { true } else { false } }
@@ -94,13 +97,13 @@ struct Invocation: Sendable {
         }
         throw HandlerError(
             .wrongContext,
-            "the handler '\(H.id)' expects a call with \(H.Context.self), but was called with \(Swift.type(of: context))"
+            "the handler '\(H.id)' expects a call with \(H.Context.self), but was called with \(Swift.type(of: context)); call it with \(H.Context.self), its row is kept"
         )
     }
 
     func instance<H: DurableHandler>(of handler: H.Type, _ unknown: UnknownArguments) throws -> H {
         try unknown.look(for: handler, in: overrides)
-        return try ArgumentCoding.decode(handler, from: arguments(for: handler))
+        return try ArgumentCoding.decode(handler, from: arguments(for: handler), boundIn: stored.version)
     }
 
     /// The maximum number of versions between the program that bound a handler and this one.

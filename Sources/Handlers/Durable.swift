@@ -40,9 +40,11 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
         do {
             bytes = try [UInt8](ArgumentCoding.encoder().encode(handler))
         } catch {
+            let argument =
+                Self.unstorableArgument(of: handler).map { "the argument '\($0)'" } ?? "an argument"
             throw HandlerError(
                 .argumentNotEncodable,
-                "an argument of the handler '\(H.id)' cannot be stored: \(plainReason(error)); bind a value that JSON can hold",
+                "\(argument) of the handler '\(H.id)' cannot be stored: \(plainReason(error)); bind a value that JSON can hold",
                 cause: error)
         }
         guard bytes.first == UInt8(ascii: "{") else {
@@ -53,6 +55,14 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
         }
         guard !ArgumentCoding.isTooDeep(bytes) else { throw Self.tooDeep(H.id) }
         self.init(name: H.id, version: H.version, arguments: bytes)
+    }
+
+    /// Returns the property whose encoding throws. The error of a type's own `encode(to:)` does not say where it was thrown.
+    private static func unstorableArgument<H: DurableHandler>(of handler: H) -> String? {
+        Mirror(reflecting: handler).children.first { child in
+            guard let value = child.value as? any Encodable else { return false }
+            return (try? ArgumentCoding.encode(value)) == nil
+        }?.label
     }
 
     /// This handler with what runs instead when it can never be called any more: after a lost session, a timeout, a

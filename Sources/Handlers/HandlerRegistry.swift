@@ -60,7 +60,7 @@ public final class HandlerRegistry: Sendable {
                 if let other = definitions[name], other.type != ObjectIdentifier(type) {
                     // A programming error that would call the wrong code later: stop at the first start.
                     fatalError(
-                        "two handlers are named '\(name)': one registered at \(other.place), one at \(file):\(line); rename one of them"
+                        "two handlers are named '\(name)': \(String(reflecting: other.handler)), registered at \(other.place), and \(String(reflecting: type)), registered at \(file):\(line); rename one of them"
                     )
                 }
                 definitions[name] = definition

@@ -12,18 +12,20 @@ package struct Arguments {
     ///   - options: The names of options with a value.
     ///   - flags: The names of options without a value.
     ///   - wordCount: The maximum number of words that are not part of an option.
+    ///   - hint: What to do about a word where none is allowed; nil for no advice.
     /// - Throws: ``UsageError`` for too many words, for an unknown or repeated name, or for a missing value.
     init(
-        _ words: [String], options: Set<String>, flags allowedFlags: Set<String>, wordCount: Int = 0
+        _ words: [String], options: Set<String>, flags allowedFlags: Set<String>, wordCount: Int = 0,
+        hint: String? = nil
     ) throws(UsageError) {
         var rest = words[...]
         while let word = rest.popFirst() {
             if word == "--" {
-                for word in rest { try add(word, wordCount) }
+                for word in rest { try add(word, wordCount, hint) }
                 return
             }
             guard word.hasPrefix("--") else {
-                try add(word, wordCount)
+                try add(word, wordCount, hint)
                 continue
             }
             let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -40,8 +42,10 @@ package struct Arguments {
         }
     }
 
-    private mutating func add(_ word: String, _ wordCount: Int) throws(UsageError) {
-        guard wordCount > 0 else { throw UsageError("'\(word)' is no option") }
+    private mutating func add(_ word: String, _ wordCount: Int, _ hint: String?) throws(UsageError) {
+        guard wordCount > 0 else {
+            throw UsageError("'\(word)' is no option" + (hint.map { "; \($0)" } ?? ""))
+        }
         guard words.count < wordCount else {
             throw UsageError("'\(word)' is one word too many; put what has spaces in quotes")
         }
@@ -77,7 +81,10 @@ package struct Arguments {
         guard let page = CommandPage.named(command) else {
             throw UsageError("there is no command '\(command)'")
         }
-        try self.init(words, options: page.valueNames, flags: page.flagNames, wordCount: wordCount)
+        // A store is often named without its option.
+        let hint = page.onlyRequired == "--store" ? "name it with --store" : nil
+        try self.init(
+            words, options: page.valueNames, flags: page.flagNames, wordCount: wordCount, hint: hint)
     }
 
     package func has(_ flag: String) -> Bool { flags.contains(flag) }

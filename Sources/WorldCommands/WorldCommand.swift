@@ -145,7 +145,8 @@ package struct WorldCommand {
             lastWorld = run(recipe)
             totals.add(lastWorld)
         }
-        Terminal.say("\(totals.summary(first, ContinuousClock.now - start))")
+        Terminal.say(
+            "\(totals.summary(first, ContinuousClock.now - start, isGood: lastWorld.violation == nil))")
         guard lastWorld.violation != nil else {
             try write(lastWorld)
             return true

@@ -24,13 +24,16 @@ struct WorldTotals {
         digest.combine(world.digest)
     }
 
-    func summary(_ first: WorldRecipe, _ time: Duration) -> String {
+    /// - Parameter isGood: Whether no world had a violation.
+    func summary(_ first: WorldRecipe, _ time: Duration, isGood: Bool) -> String {
         let seconds = max(0.001, Double(time.milliseconds) / 1000)
         let seeds =
             worlds == 1 ? "seed \(first.seed)" : "seeds \(first.seed) to \(first.seed + UInt64(worlds - 1))"
+        let run = lives == 1 ? "1 life" : "\(lives) lives"
         let parts = [
-            lives == 1 ? "1 life" : "\(lives) lives", "\(powerLosses.full) losses of power with FULL",
-            "\(powerLosses.normal) with NORMAL",
+            isGood ? "no violation in \(run)" : run,
+            "\(powerLosses.full) losses of power with synchronous=FULL",
+            "\(powerLosses.normal) with synchronous=NORMAL",
             Terminal.count(events, "event"),
             "\(handlers) handlers ended", "\(Int(Double(lives) / seconds)) lives/s",
             "digest \(String(digest.value, radix: 16))",

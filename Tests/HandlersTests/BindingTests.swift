@@ -42,6 +42,19 @@ private struct Place: Handler {
     func run(_ call: borrowing Call<Reply>) throws {}
 }
 
+/// Cannot be encoded.
+private struct Seal: Codable, Sendable {
+    func encode(to encoder: any Encoder) throws { throw Failure(description: "the seal is broken") }
+}
+
+private struct Letter: Handler {
+    static let id = "test.letter"
+    var sender: String
+    var pages = [1, 2]
+    var seal: Seal
+    func run(_ call: borrowing Call<Reply>) throws {}
+}
+
 /// Encodes as a plain string, not by name.
 private struct Unnamed: Handler {
     static let id = "test.unnamed"
@@ -207,6 +220,16 @@ private struct Unnamed: Handler {
         var record = Record()
         #expect(code { try record.set("x", to: Float.nan) } == .argumentNotEncodable)
         #expect(record.isEmpty)
+    }
+
+    @Test("H5 an argument whose own encoding throws is refused where it is bound, and named")
+    func throwingArgument() throws {
+        let error = error { _ = try Letter(sender: "Ada", seal: Seal()).durable }
+        #expect(error?.code == .argumentNotEncodable)
+        #expect(
+            error?.message
+                == "the argument 'seal' of the handler 'test.letter' cannot be stored: the seal is broken; bind a value that JSON can hold"
+        )
     }
 
     @Test("H5 a handler that does not encode its arguments by name is refused where it is bound")

@@ -315,7 +315,7 @@ struct MacroRuntimeTests {
                 == .quarantined(
                     reason:
                         "the handler 'macro-test.drawer.opened' was called without its mandatory argument 'for'; "
-                        + "bind it or make it optional"))
+                        + "bind it, make it optional, or raise the handler's version and let upcast add it"))
     }
 
     @Test("H3 call-time values override bound ones by label")

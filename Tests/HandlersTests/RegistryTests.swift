@@ -43,6 +43,15 @@ private struct Renamed: Handler {
         #expect(text.contains("App/Second.swift:22"))
     }
 
+    @Test("H1 two handlers of one name in a list are named by their types")
+    func duplicateInList() async throws {
+        let result = try await #require(
+            processExitsWith: .failure, observing: [\.standardErrorContent]
+        ) { _ = HandlerRegistry([Greet.self, Impostor.self]) }
+        let text = String(decoding: result.standardErrorContent, as: UTF8.self)
+        for type in ["HandlersTests.Greet", "Impostor"] { #expect(text.contains(type), "\(text)") }
+    }
+
     @Test("H1 an alias that is the name of another handler traps at start")
     func duplicateAlias() async {
         await #expect(processExitsWith: .failure) { _ = HandlerRegistry([Greet.self, Renamed.self]) }

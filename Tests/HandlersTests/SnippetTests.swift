@@ -66,14 +66,14 @@ import TestServers
         #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0, "\(output)")
     }
 
-    @Test("H22 the page on building shows a manifest that SwiftPM reads")
-    func manifest() throws {
+    @Test("H22 the page on building shows manifests that SwiftPM reads", arguments: ["MyProgram", "Shop"])
+    func manifest(name: String) throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
         let page = try String(contentsOf: root.appending(path: "docs/reference/building.md"), encoding: .utf8)
-        let block = try #require(
-            page.components(separatedBy: "<!-- manifest -->\n```swift\n").last?.components(
-                separatedBy: "```\n"
-            ).first)
+        let blocks = page.components(separatedBy: "<!-- manifest -->\n```swift\n").dropFirst().compactMap {
+            $0.components(separatedBy: "```\n").first
+        }
+        let block = try #require(blocks.first { $0.contains("\"\(name)\"") })
         try withFolder { folder in
             try block.write(
                 to: URL(filePath: folder.path + "/Package.swift"), atomically: true, encoding: .utf8)
@@ -81,7 +81,7 @@ import TestServers
                 "swift", ["package", "--package-path", folder.path, "dump-package"], output: .pipe)
             let output = try child.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
             #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0)
-            #expect(output.contains(#""MyProgram""#) && output.contains("durable-handlers"))
+            #expect(output.contains("\"\(name)\"") && output.contains("durable-handlers"))
         }
     }
 }

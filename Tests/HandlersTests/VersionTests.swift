@@ -52,6 +52,29 @@ private struct NewName: Handler {
         }
     }
 
+    /// The same handler with a new argument and nothing that adds it.
+    private struct Second: Handler {
+        static let id = "test.versions"
+        static let version = 2
+        var who: String
+        var place: String
+        func run(_ call: borrowing Call<Reply>) throws {}
+    }
+
+    @Test("H11 a row of an older version that lacks a new argument names version, argument and remedy")
+    func missingInOlder() throws {
+        try withFolder { folder in
+            let id = try openStore(folder.file(), [First.self]).bind(First(who: "Juliet").durable)
+            let store = try openStore(folder.file(), [Second.self])
+            #expect(
+                try store.end(id)
+                    == .quarantined(
+                        reason:
+                            "the handler 'test.versions' was bound in version 1 without the argument 'place', "
+                            + "which version 2 needs; let upcast add it, or make it optional"))
+        }
+    }
+
     @Test("H11 a call-time value is one of today's arguments: it wins after the conversion")
     func upcastThenOverride() throws {
         try withFolder { folder in

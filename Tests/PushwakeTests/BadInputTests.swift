@@ -214,6 +214,19 @@ struct BadInputTests {
     // MARK: The command line
 
     @Test(
+        "W6 a folder that cannot be made is named, with what to do",
+        arguments: ["simulate", "backlog", "storm"])
+    func folder(command: String) throws {
+        let ending = try ProgramEnding(
+            of: "pushwake", [command, "--keep", "/proc/x"], within: .seconds(10))
+        #expect(ending.status == 1)
+        #expect(
+            ending.complaint.contains(
+                "the folder /proc/x cannot be made; let this user write there, or name another one with --keep"
+            ), "\(ending)")
+    }
+
+    @Test(
         "W6 a wrong command line has status 64 and says what is wrong",
         arguments: [
             (["frobnicate"], "there is no command 'frobnicate'"),
@@ -221,6 +234,7 @@ struct BadInputTests {
             (["simulate", "--server", "sendmail"], "--server must be"),
             (["simulate", "--server", "ejabberd", "--faults"], "--faults cannot be had with ejabberd"),
             (["worker"], "is missing"),
+            (["inspect", "app.db"], "'app.db' is no option; name it with --store"),
             (["inspect", "--stoer"], "there is no option --stoer"),
             (["simulate", "extra"], "'extra' is no option"),
             (["simulate", "--faults=no"], "--faults takes no value"),

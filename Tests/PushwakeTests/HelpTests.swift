@@ -54,6 +54,20 @@ struct HelpTests {
         }
     }
 
+    @Test("W6 only a command that connects names the status of a stream that another process took over")
+    func takenOver() throws {
+        func names(_ name: String) throws -> Bool {
+            let words = try run([name, "--help"]).output.split(whereSeparator: \.isWhitespace)
+            return words.joined(separator: " ").contains("; 3 another process took the stream over;")
+        }
+        for name in ["listen", "main", "worker"] {
+            #expect(try names(name), "\(name)")
+        }
+        for name in ["inspect", "simulate", "help"] {
+            #expect(try names(name) == false, "\(name)")
+        }
+    }
+
     @Test("W6 the version is that of the changelog")
     func version() throws {
         let file = URL(filePath: #filePath).appending(path: "../../../CHANGELOG.md").standardized

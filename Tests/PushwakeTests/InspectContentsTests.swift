@@ -61,6 +61,21 @@ struct InspectContentsTests {
         return store
     }
 
+    private struct Rang: DurableEvent {
+        static let id = "inspect-test.rang"
+        var bell: Int
+    }
+
+    @Test("W8 inspect counts the events that wait, by name")
+    func events() throws {
+        let store = try HandlerStore(path: path, registry: HandlerRegistry(), synchronous: .normal)
+        try store.step { step in for bell in 1...3 { try step.post(Rang(bell: bell)) } }
+        let contents = try contents()
+        #expect(contents.events == 3 && contents.namedEvents.map(\.event) == ["inspect-test.rang"])
+        let text = try inspect().output
+        #expect(text.contains("events: 3\n  count  event\n      3  inspect-test.rang\n"), "\(text)")
+    }
+
     @Test("W8 inspect tells owner, session, requests, timers, outbox and endings, and nothing that is secret")
     func everything() throws {
         let store = try makeStore()

@@ -23,6 +23,8 @@ import World
             environment: ["TZ": "Asia/Tokyo", "PADDING": String(repeating: "x", count: 5000)],
             within: .seconds(120))
         #expect(first.status == 0, "\(first)")
+        #expect(first.output.hasPrefix("seeds 1 to 2: no violation in "), "\(first)")
+        #expect(first.output.contains("losses of power with synchronous=FULL"), "\(first)")
         let pattern = /digest ([0-9a-f]+)/
         let digest = try #require(first.output.firstMatch(of: pattern)?.1)
         #expect(again.output.firstMatch(of: pattern)?.1 == digest)

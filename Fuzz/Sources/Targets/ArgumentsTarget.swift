@@ -14,9 +14,9 @@ extension FuzzTarget {
         try compare(JSONValue.self, bytes)
         _ = ArgumentCoding.isTooDeep(bytes)
         _ = try? ArgumentCoding.record(bytes, handler: "fuzz")
-        _ = try? ArgumentCoding.decode(FuzzHandlers.Answered.self, from: bytes)
-        _ = try? ArgumentCoding.decode(Texts.self, from: bytes)
-        _ = try? ArgumentCoding.decode(Numbers.self, from: bytes)
+        _ = try? ArgumentCoding.decode(FuzzHandlers.Answered.self, from: bytes, boundIn: 0)
+        _ = try? ArgumentCoding.decode(Texts.self, from: bytes, boundIn: 0)
+        _ = try? ArgumentCoding.decode(Numbers.self, from: bytes, boundIn: 0)
     }
 
     private static func compare<T: Codable>(_ type: T.Type, _ bytes: [UInt8]) throws {

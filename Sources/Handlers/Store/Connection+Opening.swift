@@ -11,10 +11,15 @@ extension Connection {
     convenience init(
         path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Int32, files: any StoreFiles
     ) throws(HandlerError) {
+        guard !path.isEmpty, path != ":memory:" else {
+            throw HandlerError(
+                .databaseUnavailable,
+                "a store is a file, and '\(path)' names none; give the path of a database file")
+        }
         try files.prepare(path)
         var database: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
-        // SQLite gives names such as ":memory:" and "file:…" a meaning of their own; a path with a slash is a file.
+        // SQLite gives names such as "file:…" a meaning of their own; a path with a slash is a file.
         let name = path.hasPrefix("/") ? path : "./" + path
         let code = sqlite3_open_v2(name, &database, flags, files.virtualFileSystem)
         guard code == SQLITE_OK, let database else {

@@ -49,7 +49,7 @@ func cannotOpen(_ path: String, _ error: Errno, _ detail: String = "") -> Handle
     default:
         HandlerError(
             .databaseUnavailable,
-            "the database \(path) cannot be opened (\(error.rawValue == 0 ? detail : error.description)); check that its folder exists and that it is a file"
+            "the database '\(path)' cannot be opened (\(error.rawValue == 0 ? detail : error.description)); check that its folder exists and that it is a file"
         )
     }
 }

@@ -40,8 +40,12 @@ struct UnfinishedCall {
             isQueued = true
             (runs, attempts, reason) = (stored.attempts, stored.attempts, "waits for a runner")
             keep(call, context: context)
-            // One that cannot be kept cannot wait either.
-            if isStored || self.call != nil { (state, due, self.lane) = (.pending, now, lane) }
+            if isStored || self.call != nil {
+                (state, due, self.lane) = (.pending, now, lane)
+            } else {
+                // One that cannot be kept cannot wait either.
+                reason = "must wait for a runner, but \(Self.obstacle(to: context))"
+            }
         case .failed(let error):
             isQueued = false
             runs = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
@@ -62,17 +66,40 @@ struct UnfinishedCall {
     ) {
         if Self.isUnknown(error) {
             state = .parked
-        } else if let retry, Self.isWorthRetrying(error), isStored, runs - deaths < retry.attempts {
-            // The calls of a standing handler have one row, but do not come back together either.
-            let seed =
-                (stored.id?.rawValue ?? 0)
-                &+ Int64(bitPattern: (context as? any RestorableContext)?.callFingerprint ?? 0)
-            let delay = retry.delay(after: runs - deaths, seed: seed)
-            (state, due) = (.pending, now + delay)
-        } else if retry?.finally == .orElse, call.reason == nil, !stored.isStanding,
-            !Self.isRepairable(error)
-        {
+            return
+        }
+        if let retry, Self.isWorthRetrying(error), runs - deaths < retry.attempts {
+            if isStored {
+                // The calls of a standing handler have one row, but do not come back together either.
+                let seed =
+                    (stored.id?.rawValue ?? 0)
+                    &+ Int64(bitPattern: (context as? any RestorableContext)?.callFingerprint ?? 0)
+                let delay = retry.delay(after: runs - deaths, seed: seed)
+                (state, due) = (.pending, now + delay)
+                return
+            }
+            reason += "; not retried: \(Self.obstacle(to: context))"
+        }
+        if retry?.finally == .orElse, call.reason == nil, !stored.isStanding, !Self.isRepairable(error) {
             runOrElse(call, now)
+        }
+    }
+
+    /// The maximum number of bytes of an error of a context in a reason.
+    private static let obstacleBytes = 512
+
+    /// Returns why a call with a context cannot be stored.
+    private static func obstacle(to context: (any Sendable)?) -> String {
+        guard let context else { return "its call cannot be stored" }
+        guard let restorable = context as? any RestorableContext else {
+            return "\(type(of: context)) is not a RestorableContext"
+        }
+        do {
+            _ = try restorable.storedBytes()
+            return "its call cannot be stored"
+        } catch {
+            let detail = String(decoding: plainReason(error).utf8.prefix(obstacleBytes), as: UTF8.self)
+            return "\(type(of: context)) cannot be stored (\(detail))"
         }
     }
 

@@ -16,7 +16,8 @@ struct ListenCommand {
         let end = CommandEnd(of: client.account)
         let stopped = Client.untilStopped(client.account)
         try await client.connect(retrying: true)
-        Terminal.writeError("listening as \(client.account.configuration.jid)\n")
+        let jid = try client.store.read { try client.fullJID(in: $0) }
+        Terminal.writeError("listening as \(jid ?? "\(client.account.configuration.jid)")\n")
         let showing = end.watch { try await client.showMessages(isJSON: isJSON) }
         let error = await stopped.value
         showing.cancel()

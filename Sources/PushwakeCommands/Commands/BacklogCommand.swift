@@ -40,12 +40,7 @@ struct BacklogCommand {
         let workFolder =
             folder ?? FileManager.default.temporaryDirectory.path
             + "/pushwake-backlog-\(getpid())-\(plan.seed)"
-        try FileManager.default.createDirectory(
-            atPath: workFolder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        guard !FileManager.default.fileExists(atPath: workFolder + "/store.db") else {
-            throw CommandFailure(
-                "the folder \(workFolder) holds an earlier run; name an empty one with --keep")
-        }
+        try RunFolder.make(workFolder)
         var isGood = false
         defer {
             if !isGood {

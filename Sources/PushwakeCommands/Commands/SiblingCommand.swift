@@ -8,6 +8,15 @@ struct SiblingCommand {
     let reason: String
     let words: [String]
 
+    /// The option that builds a program as this one was built.
+    private static var buildOption: String {
+        #if DEBUG
+            ""
+        #else
+            " -c release"
+        #endif
+    }
+
     /// `pushwake-omemo` links libomemo-c, which is under the GPL. This program must not link it.
     static func omemo(_ words: [String]) -> SiblingCommand {
         SiblingCommand(
@@ -28,7 +37,7 @@ struct SiblingCommand {
         var arguments = ([path] + words).map { strdup($0) } + [nil]
         execv(path, &arguments)
         throw CommandFailure(
-            "this is a program of its own, because \(reason): build it with 'swift build --product \(program)' and put it beside this one, at \(path) (\(String(cString: strerror(errno))))"
+            "this is a program of its own, because \(reason): build it with 'swift build\(Self.buildOption) --product \(program)' and put it beside this one, at \(path) (\(String(cString: strerror(errno))))"
         )
     }
 }

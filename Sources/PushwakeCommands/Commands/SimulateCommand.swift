@@ -92,7 +92,8 @@ struct SimulateCommand {
     private func run(_ simulation: SimulationRun) throws -> Verdict {
         var bar = ProgressBar(total: plan.rounds)
         return try simulation.run { round, kills in
-            bar.show(round, "rounds, \(kills.main) kills of main, \(kills.worker) of the worker")
+            bar.show(
+                round, "rounds, \(Terminal.count(kills.main, "kill")) of main, \(kills.worker) of the worker")
         }
     }
 
@@ -139,11 +140,7 @@ struct SimulateCommand {
     private func makeFolder() throws -> String {
         let path =
             folder ?? FileManager.default.temporaryDirectory.path + "/pushwake-\(getpid())-\(plan.seed)"
-        try FileManager.default.createDirectory(
-            atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        guard !FileManager.default.fileExists(atPath: path + "/store.db") else {
-            throw CommandFailure("the folder \(path) holds an earlier run; name an empty one with --keep")
-        }
+        try RunFolder.make(path)
         return path
     }
 
@@ -193,8 +190,8 @@ struct SimulateCommand {
         let messages = verdict.messages
         let events = verdict.events
         return """
-            \(verdict.kills.main + verdict.kills.worker) processes were killed: main \(verdict.kills.main) times, \
-            the worker \(verdict.kills.worker) times.\(faults(verdict.faults))
+            \(verdict.kills.main + verdict.kills.worker) processes were killed: main \(Terminal.count(verdict.kills.main, "time")), \
+            the worker \(Terminal.count(verdict.kills.worker, "time")).\(faults(verdict.faults))
             \(Verdict.text(verdict.transitions))
             \(owners(verdict))
             \(handlers.bound) handlers were bound. Ended: \(handlers.result) with a result, \(handlers.error) with an error, \

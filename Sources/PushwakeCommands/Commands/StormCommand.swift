@@ -39,12 +39,7 @@ struct StormCommand {
     func run() async throws -> Int32 {
         let workFolder =
             folder ?? FileManager.default.temporaryDirectory.path + "/pushwake-storm-\(getpid())-\(seed)"
-        try FileManager.default.createDirectory(
-            atPath: workFolder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        guard !FileManager.default.fileExists(atPath: workFolder + "/store.db") else {
-            throw CommandFailure(
-                "the folder \(workFolder) holds an earlier run; name an empty one with --keep")
-        }
+        try RunFolder.make(workFolder)
         var keepsFolder = folder != nil
         defer { if !keepsFolder { try? FileManager.default.removeItem(atPath: workFolder) } }
         let verdict = try storm(in: workFolder)

@@ -62,6 +62,14 @@ package struct CommandPage: Sendable {
     var valueNames: Set<String> { Set(options.filter { $0.placeholder != nil }.map(\.name)) }
     var flagNames: Set<String> { Set(options.filter { $0.placeholder == nil }.map(\.name)) }
 
+    /// Whether it connects an account, whose stream another process may take over.
+    var connects: Bool { valueNames.contains("--password-file") }
+    /// The required option, if there is one and no other.
+    var onlyRequired: String? {
+        let required = options.filter(\.isRequired)
+        return required.count == 1 ? required.first?.name : nil
+    }
+
     /// Returns the page of a command; nil if there is no such command.
     package static func named(_ name: String) -> CommandPage? { all.first { $0.name == name } }
 

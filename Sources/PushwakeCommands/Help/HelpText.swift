@@ -1,8 +1,9 @@
 /// Help pages as text, in the order of a manual page.
 enum HelpText {
-    private static let status = """
-        0 all went well; 1 something failed, was lost or repeated; 3 another process took the stream over; 64 wrong usage.
-        """
+    private static func status(_ page: CommandPage) -> String {
+        let takenOver = page.connects ? "3 another process took the stream over; " : ""
+        return "0 all went well; 1 something failed, was lost or repeated; \(takenOver)64 wrong usage."
+    }
 
     /// Returns all commands, with a line each.
     ///
@@ -34,7 +35,7 @@ enum HelpText {
             let fields = page.environment.map { (name: $0.name, value: $0.text) }
             lines += ["", "ENVIRONMENT"] + indented(TextTable.fields(fields, width: width - 4), 4)
         }
-        lines += [""] + section("EXIT STATUS", [status], width)
+        lines += [""] + section("EXIT STATUS", [status(page)], width)
         if !page.examples.isEmpty { lines += ["", "EXAMPLES"] + examples(page, width) }
         return lines.joined(separator: "\n")
     }

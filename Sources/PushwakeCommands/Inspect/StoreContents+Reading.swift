@@ -38,6 +38,9 @@ extension StoreContents {
             "kind = \(Transaction.Kind.once.sql) AND \(Transaction.State.pending.condition)", snapshot)
         standing = try Self.named("kind = \(Transaction.Kind.standing.sql)", snapshot)
         events = try Self.count("event", snapshot)
+        namedEvents = try snapshot.all(
+            "SELECT name, count(*) FROM event GROUP BY name ORDER BY count(*) DESC, name"
+        ) { (row) throws(HandlerError) in NamedEvents(event: row.text(0), count: row.integer(1)) }
         endings = try Self.endings(snapshot)
         lastEndings = try Self.lastEndings(snapshot, limit)
     }

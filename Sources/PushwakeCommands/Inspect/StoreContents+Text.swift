@@ -17,7 +17,7 @@ extension StoreContents {
         lines += section("dropped", dropped.reduce(0) { $0 &+ Int64($1.calls) }, droppedTable, nil, style)
         lines += section("pending", pending.reduce(0) { $0 + $1.count }, names(pending), nil, style)
         lines += section("standing", standing.reduce(0) { $0 + $1.count }, names(standing), nil, style)
-        lines += section("events", events, nil, nil, style)
+        lines += section("events", events, eventTable, nil, style)
         lines += endingLines(style)
         return VisibleText(joining: lines)
     }
@@ -198,6 +198,12 @@ extension StoreContents {
     private func names(_ named: [Named]) -> TextTable {
         var table = TextTable([.init(name: "count", isNumber: true), .init(name: "handler", least: 12)])
         for row in named { table.add([String(row.count), row.handler]) }
+        return table
+    }
+
+    private var eventTable: TextTable {
+        var table = TextTable([.init(name: "count", isNumber: true), .init(name: "event", least: 12)])
+        for row in namedEvents { table.add([String(row.count), row.event]) }
         return table
     }
 

@@ -144,6 +144,12 @@ package struct StoreContents: Codable {
         package var count: Int64
     }
 
+    /// Events of one name.
+    package struct NamedEvents: Codable {
+        package var event: String
+        package var count: Int64
+    }
+
     package struct Ending: Codable {
         package var row: Int64
         package var handler: String
@@ -169,6 +175,8 @@ package struct StoreContents: Codable {
     package var standing: [Named]
     /// The number of events that the program has not consumed.
     package var events: Int64
+    /// The number of these events, by name.
+    package var namedEvents: [NamedEvents]
     /// The number of ended handlers, by outcome.
     package var endings: [String: Int64]
     /// The last endings, newest first.

@@ -348,6 +348,8 @@ function tellNothing() {
   tell(handlers.length + ' handlers in ' + data.processes.length + ' processes', [
     ['bars', 'a handler, from bound to ended, whichever processes came and went'],
     ['lines', 'a process was killed: ' + kills.length + ' times'],
+    ['hatching', 'the process was stopped'],
+    ['red notch', 'a call of the handler failed and was made again'],
     ['server', 'diamonds: a push, a session that was bound, resumed or lost, a broken line'],
     ['more', 'point at a bar, tap it, or go there with the arrow keys'],
   ]);

@@ -52,6 +52,9 @@ struct TLSPeerNames: Hashable, Sendable {
                 + "reconnect.", cause: OpenSSLErrors.removeAll())
     }
 
+    /// The ways to name a trust file: in the program, for the command `pushwake`, and in the environment.
+    private static let waysToTrust = "configuration.trust, --ca of pushwake, or SSL_CERT_FILE"
+
     /// The error for a certificate that was refused.
     func certificateFailure(_ failure: CertificateVerification.Failure, cause: String) -> TransportError {
         switch failure.code {
@@ -76,15 +79,15 @@ struct TLSPeerNames: Hashable, Sendable {
             return TransportError(
                 .certificateSelfSigned,
                 "The certificate of \(domain) at \(peer) is signed by itself; if this is your own server, "
-                    + "give its certificate as the trust file.", cause: cause)
+                    + "give its certificate as the trust file (\(Self.waysToTrust)).", cause: cause)
         case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
             X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE,
             X509_V_ERR_CERT_UNTRUSTED, X509_V_ERR_CERT_SIGNATURE_FAILURE:
             return TransportError(
                 .certificateUntrusted,
                 "The certificate of \(domain) at \(peer) was issued by an authority that is not trusted "
-                    + "here; install that authority's certificate, or give "
-                    + "it as the trust file.", cause: cause)
+                    + "here; install that authority's certificate, or give it as the trust file "
+                    + "(\(Self.waysToTrust)).", cause: cause)
         default:
             return TransportError(
                 .certificateInvalid,

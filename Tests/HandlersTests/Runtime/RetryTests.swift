@@ -125,7 +125,12 @@ import Testing
         try withRig([Brief.self]) { rig in
             let id = try rig.store.bind(Brief().durable)
             let disposition = try rig.store.step { try $0.end(id, .result, with: Fleeting()) }
-            #expect(disposition == .quarantined(reason: "the handler did not want to"))
+            let reason = "the handler did not want to; not retried: Fleeting is not a RestorableContext"
+            #expect(disposition == .quarantined(reason: reason))
+            #expect(try rig.status(of: id)?.reason == reason)
+            let failure = try #require(
+                try rig.store.read { try $0.first("SELECT CAST(payload AS TEXT) FROM event") { $0.text(0) } })
+            #expect(failure.contains("not retried: Fleeting is not a RestorableContext"))
             try rig.store.step { try $0.requeue(id) }
             let status = try #require(try rig.status(of: id))
             #expect(status.state == .pending)
@@ -138,6 +143,46 @@ import Testing
             try rig.store.step { try $0.end(id, .result, with: Fleeting(), overriding: mended) }
             #expect(try rig.store.notes() == ["now"])
         }
+    }
+
+    /// A context that says how it is stored, and cannot be.
+    private struct Unstorable: RestorableContext {
+        static let storage = ContextStorage<Unstorable>(
+            encode: { _ in throw Failure(description: "no room") }, decode: { _, _ in Unstorable() })
+    }
+
+    private struct Stuck: Handler {
+        static let id = "test.stuck"
+        func run(_ call: borrowing Call<Unstorable>) throws { throw Failure() }
+    }
+
+    @Test("H13 the reason says that a context could not be stored for another attempt, and why")
+    func unstorable() throws {
+        try withRig([Stuck.self]) { rig in
+            let id = try rig.store.bind(Stuck().durable)
+            #expect(
+                try rig.store.step { try $0.end(id, .result, with: Unstorable()) }
+                    == .quarantined(
+                        reason:
+                            "the handler did not want to; not retried: Unstorable cannot be stored (no room)")
+            )
+        }
+    }
+
+    @Test("H13 a handler that is not to be tried again says nothing about its context")
+    func neverRetried() throws {
+        try withRig([Once.self]) { rig in
+            let id = try rig.store.bind(Once().durable)
+            #expect(
+                try rig.store.step { try $0.end(id, .result, with: Fleeting()) }
+                    == .quarantined(reason: "the handler did not want to"))
+        }
+    }
+
+    private struct Once: Handler {
+        static let id = "test.once"
+        static let retry = RetryPolicy.never
+        func run(_ call: borrowing Call<Fleeting>) throws { throw Failure() }
     }
 
     @Test("H13 an answer that comes while the handler waits for its next attempt ends it at once, and once")

@@ -73,17 +73,12 @@ import Testing
         }
     }
 
-    @Test("S7 a relative path named :memory: is a file in the working directory, not a database that is lost")
-    func memoryIsAFile() async throws {
-        try await withFolder { folder in
-            await #expect(processExitsWith: .success) { [path = folder.path as String] in
-                #expect(chdir(path) == 0)
-                let id = try openStore(":memory:").bind(Greet(name: "Juliet").durable)
-                let ended = try openStore(":memory:").end(id)
-                #expect(ended == .ended)
-            }
-            #expect(mode(of: folder.file(":memory:")) == 0o600)
-        }
+    @Test("S7 a path that names no file is refused with its text", arguments: ["", ":memory:"])
+    func noFile(_ path: String) throws {
+        let error = error { _ = try openStore(path) }
+        #expect(error?.code == .databaseUnavailable)
+        #expect(
+            error?.message == "a store is a file, and '\(path)' names none; give the path of a database file")
     }
 
     @Test("S7 opening an existing database does not drop the locks that this process holds on it")

@@ -152,7 +152,7 @@ import XMPPTestKit
     func untrustedAuthority() throws {
         let error = transportError { try connect(flaw: .untrustedAuthority) }
         #expect(error?.code == .certificateUntrusted)
-        expectNames(error, "trust file")
+        expectNames(error, "trust file (configuration.trust, --ca of pushwake, or SSL_CERT_FILE)")
     }
 
     @Test("X5 a test authority is not in the system's store")
@@ -165,7 +165,7 @@ import XMPPTestKit
     func selfSigned() throws {
         let error = transportError { try connect(flaw: .selfSigned) }
         #expect(error?.code == .certificateSelfSigned)
-        expectNames(error, "trust file")
+        expectNames(error, "trust file (configuration.trust, --ca of pushwake, or SSL_CERT_FILE)")
     }
 
     @Test("X5 a server that speaks at most TLS 1.1 is refused", arguments: [TLSVersion.tls10, .tls11])
