@@ -1,6 +1,5 @@
 package import Handlers
 import HandlerMacrosSupport
-import PubSub
 package import XMPPAccount
 package import XMPPCore
 

@@ -1,7 +1,5 @@
 import FoundationEssentials
 import Platform
-import Handlers
-import XMPPAccount
 import TestServers
 
 // Performs the moves of main's life on real processes.

@@ -1,7 +1,6 @@
 import FoundationEssentials
 import Platform
 import Handlers
-import HandlerMacrosSupport
 import HandlersTestKit
 import XMPPAccount
 package import XMPPCore

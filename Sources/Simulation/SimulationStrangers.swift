@@ -1,6 +1,5 @@
 package import Handlers
 import XMPPAccount
-import XMPPCore
 
 // Requests to peers that do not answer for a long time. They fill a store, and must not slow down any process.
 extension SimulationApp {

@@ -1,6 +1,5 @@
 import Handlers
 import Platform
-import XMPPCore
 
 /// Decides when an account takes over, opens a stream, keeps it, ends it and opens the next one.
 ///

@@ -1,5 +1,4 @@
 import COmemo
-import XMPPAccount
 import XMPPTransport
 
 /// The public identity key of a device: what its user compares, and what trust is given to.

@@ -1,6 +1,5 @@
 import COmemo
 import Handlers
-import XMPPAccount
 import XMPPTransport
 
 /// Making and reading keys with libomemo-c.

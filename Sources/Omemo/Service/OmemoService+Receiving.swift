@@ -1,5 +1,4 @@
 public import Handlers
-import PubSub
 import XMPPAccount
 import XMPPCore
 

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPTransport
 
 /// The own device and its keys, with their private parts.

@@ -1,5 +1,4 @@
 import Platform
-import XMPPAccount
 import XMPPTransport
 public import XMPPCore
 

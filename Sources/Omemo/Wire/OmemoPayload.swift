@@ -1,5 +1,4 @@
 import COpenSSL
-import XMPPAccount
 import XMPPTransport
 
 /// The content of a message, encrypted once for all devices; each gets the key material in its own session.

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPTransport
 import XMPPCore
 

@@ -1,6 +1,5 @@
 import FoundationEssentials
 import Glibc
-import HandlerMacrosSupport
 import Handlers
 import PubSub
 import Simulation

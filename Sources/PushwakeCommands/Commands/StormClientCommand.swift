@@ -1,7 +1,6 @@
 import Glibc
 import Handlers
 import Simulation
-import Synchronization
 import XMPPAccount
 import XMPPCore
 import XMPPModules

@@ -1,9 +1,7 @@
 import FoundationEssentials
 import Glibc
-import Handlers
 import HandlersTestKit
 import Simulation
-import XMPPAccount
 import XMPPCore
 import TestServers
 

@@ -1,6 +1,5 @@
 package import Handlers
 import Simulation
-import XMPPAccount
 
 /// A manual repair of quarantined or parked handlers.
 package enum StoreRepair: Equatable {

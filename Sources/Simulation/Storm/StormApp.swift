@@ -1,4 +1,3 @@
-import HandlerMacrosSupport
 package import Handlers
 package import XMPPAccount
 package import XMPPCore

@@ -1,4 +1,3 @@
-import XMPPTestKit
 import Glibc
 
 /// One standard stream of a child that is being started: the child's end, and the end that stays in this process.

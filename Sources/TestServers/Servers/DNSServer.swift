@@ -1,5 +1,4 @@
 import Platform
-import XMPPTestKit
 import Glibc
 import Synchronization
 

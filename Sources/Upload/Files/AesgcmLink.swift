@@ -1,4 +1,3 @@
-import XMPPAccount
 import XMPPTransport
 public import XMPPCore
 

@@ -1,5 +1,4 @@
 import Platform
-import XMPPAccount
 import XMPPTransport
 
 /// A file that is written beside its place, and takes its name only when it is whole.

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The stored list of blocked addresses; read and written only inside steps.

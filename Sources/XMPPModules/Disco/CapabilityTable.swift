@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The features of entities, by the digest in their presence (XEP-0115).

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// Stored registrations, and those that the server still has to forget; read and written only inside steps.

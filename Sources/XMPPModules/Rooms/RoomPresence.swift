@@ -1,4 +1,3 @@
-import XMPPAccount
 import XMPPCore
 
 /// The content of presence from a room: rules without account, store or clock.

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The rooms of an account: what it wants, what it knows, and up to where it has read.

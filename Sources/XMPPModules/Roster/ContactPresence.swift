@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 public import XMPPCore
 
 /// An available resource of a contact.

@@ -1,5 +1,4 @@
 public import Handlers
-import XMPPAccount
 public import XMPPCore
 
 // Subscriptions (RFC 6121 section 3). Each step is presence to a bare address; it is stored until the server has taken it,

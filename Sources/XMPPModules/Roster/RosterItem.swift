@@ -1,4 +1,3 @@
-import XMPPAccount
 public import XMPPCore
 
 /// A contact in the roster, as the server stores it.

@@ -1,6 +1,5 @@
 import FoundationEssentials
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The stored roster of an account; read and written only inside steps.

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// Steps of subscriptions that are not over: requests of others, stanzas on their way, handlers that wait for an answer.
