@@ -40,9 +40,6 @@ struct Definition: Sendable {
     /// Whether it runs under a lease, outside the step that calls it.
     var isAsync: Bool { if case .leased = body { true } else { false } }
 
-    /// Whether what it is called with can be kept and made again.
-    var isRestorable: Bool { context is any RestorableContext.Type }
-
     /// Makes the context of a stored call again.
     ///
     /// - Throws: What the context throws; ``HandlerError`` `contextNotRestorable` when its type cannot be kept.

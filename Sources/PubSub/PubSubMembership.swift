@@ -119,11 +119,6 @@ extension OpenName where List == PubSubSubscription {
     public static var subscribed: Self { Self(rawValue: "subscribed") }
     /// Its options have yet to be set; events may not come before.
     public static var unconfigured: Self { Self(rawValue: "unconfigured") }
-
-    /// All states of XEP-0060, in the order of the alphabet.
-    package static var defined: [Self] {
-        [.none, .pending, .subscribed, .unconfigured]
-    }
 }
 
 extension OpenName where List == PubSubAffiliation {
@@ -139,9 +134,4 @@ extension OpenName where List == PubSubAffiliation {
     public static var publishOnly: Self { Self(rawValue: "publish-only") }
     /// May read and publish.
     public static var publisher: Self { Self(rawValue: "publisher") }
-
-    /// All kinds of XEP-0060, in the order of the alphabet.
-    package static var defined: [Self] {
-        [.member, .none, .outcast, .owner, .publishOnly, .publisher]
-    }
 }

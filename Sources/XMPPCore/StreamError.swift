@@ -136,17 +136,4 @@ extension OpenName where List == StreamError {
     package static var unsupportedStanzaType: Self { Self(rawValue: "unsupported-stanza-type") }
     /// The stream's `version` is not supported (4.9.3.25).
     package static var unsupportedVersion: Self { Self(rawValue: "unsupported-version") }
-
-    /// All conditions of RFC 6120, in its order.
-    package static var defined: [Self] {
-        [
-            .badFormat, .badNamespacePrefix, .conflict, .connectionTimeout, .hostGone, .hostUnknown,
-            .improperAddressing, .internalServerError, .invalidFrom, .invalidNamespace, .invalidXML,
-            .notAuthorized,
-            .notWellFormed, .policyViolation, .remoteConnectionFailed, .reset, .resourceConstraint,
-            .restrictedXML,
-            .seeOtherHost, .systemShutdown, .undefinedCondition, .unsupportedEncoding, .unsupportedFeature,
-            .unsupportedStanzaType, .unsupportedVersion,
-        ]
-    }
 }

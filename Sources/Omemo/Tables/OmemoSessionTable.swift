@@ -81,14 +81,6 @@ struct OmemoSessionTable {
             "UPDATE omemo_session SET heartbeat = ? WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
             chain, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)
     }
-
-    /// Forgets the session, so that the next message begins a new one.
-    func delete(with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
-            "DELETE FROM omemo_session WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
-            account,
-            peer.jid.description, peer.device.rawValue, peer.version.namespace)
-    }
 }
 
 // Anybody can begin a session, with devices and keys that are made up. So there are bounds, and what was not used for longest

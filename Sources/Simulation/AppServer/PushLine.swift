@@ -36,7 +36,6 @@ package final class PushLine: Sendable {
             var refused = 0
             /// The number of pushes at the end of the last process.
             var seen = 0
-            var isConnected = false
         }
 
         let state = Mutex(State())
@@ -44,8 +43,7 @@ package final class PushLine: Sendable {
         @Sendable func take(_ event: AppServer.Event) {
             state.withLock { state in
                 switch event {
-                case .connected: state.isConnected = true
-                case .disconnected: state.isConnected = false
+                case .connected, .disconnected: break
                 case .desk(.push): state.pushes += 1
                 case .desk(.refused): state.refused += 1
                 }
@@ -53,8 +51,6 @@ package final class PushLine: Sendable {
         }
     }
 
-    var isConnected: Bool { counts.state.withLock { $0.isConnected } }
-    var pushes: Int { counts.state.withLock { $0.pushes } }
     /// The number of publications without the right node and secret. It must be 0 in a simulation.
     package var refused: Int { counts.state.withLock { $0.refused } }
 

@@ -35,7 +35,6 @@ package final class DNSServer: Sendable {
         var zone: [String: [Record]]
         var mood = Mood.truthful
         var questions: [String] = []
-        var isClosed = false
     }
 
     private let socket: FileDescriptor

@@ -107,10 +107,6 @@ struct RoomTable {
         try source.first(Self.select("jid = ?"), account, jid.description, read: Stored.init)?.room
     }
 
-    func rooms(_ state: Room.State, in step: borrowing Step) throws -> [Room] {
-        try step.all(Self.select("state = ?"), account, state.rawValue, read: Stored.init).map { try $0.room }
-    }
-
     func all(in source: borrowing some Readable) throws -> [Room] {
         try source.all(Self.select("1 = 1"), account, read: Stored.init).map { try $0.room }
     }
