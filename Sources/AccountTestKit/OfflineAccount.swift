@@ -113,7 +113,7 @@ public final class OfflineAccount: Sendable {
         get throws {
             try store.step { step in
                 try step.all("SELECT xml FROM outbox WHERE account = ? ORDER BY seq", account.id) {
-                    (row) throws(HandlerError) in row.blob(0)
+                    $0.blob(0)
                 }
             }.map {
                 try Element(stored: String(decoding: $0, as: UTF8.self), defaultNamespace: Namespaces.client)

@@ -158,9 +158,7 @@ package struct PendingIQTable: Sendable {
     ) throws(HandlerError) -> (handler: AnyHandlerID, outcome: Outcome)? {
         let held = try step.first(
             "DELETE FROM request WHERE account = ? AND number = ? RETURNING handler, outcome", account, number
-        ) { (row) throws(HandlerError) in
-            (AnyHandlerID(rawValue: row.integer(0)), Outcome(rawValue: row.integer(1)) ?? .result)
-        }
+        ) { (AnyHandlerID(rawValue: $0.integer(0)), Outcome(rawValue: $0.integer(1)) ?? .result) }
         return held
     }
 
@@ -278,8 +276,7 @@ package struct PendingIQTable: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     package func nextConnectedDeadline(in source: borrowing some Readable) throws(HandlerError) -> Duration? {
         try source.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
-            (row) throws(HandlerError) in
-            row.integer(0) == .max ? nil : row.optionalDuration(0)
+            $0.integer(0) == .max ? nil : $0.optionalDuration(0)
         } ?? nil
     }
 

@@ -115,9 +115,7 @@ package enum SimulationApp {
     }
 
     private static func next(_ table: String, in step: borrowing Step) throws(HandlerError) -> Int {
-        try step.first("SELECT coalesce(max(n), 0) + 1 FROM \(table)") { (row) throws(HandlerError) in
-            Int(row.integer(0))
-        } ?? 1
+        try step.first("SELECT coalesce(max(n), 0) + 1 FROM \(table)") { Int($0.integer(0)) } ?? 1
     }
 
     /// Returns the number of waiting handlers and of unacknowledged stanzas.
@@ -128,6 +126,6 @@ package enum SimulationApp {
                 AND state IN (\(Transaction.State.pending.sql), \(Transaction.State.leased.sql)))
                 + (SELECT count(*) FROM outbox)
             """
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        ) { Int($0.integer(0)) } ?? 0
     }
 }

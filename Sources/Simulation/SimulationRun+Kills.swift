@@ -138,9 +138,7 @@ extension SimulationRun {
     /// Makes the peer send until this number of its messages is not stored.
     private func leaveWaiting(_ count: Int) throws {
         let stored = try StoreReader(path: storePath).read { snapshot in
-            try snapshot.all("SELECT count(DISTINCT stanza_id) FROM sim_received") {
-                (row) throws(HandlerError) in Int(row.integer(0))
-            }
+            try snapshot.all("SELECT count(DISTINCT stanza_id) FROM sim_received") { Int($0.integer(0)) }
         }
         let missing = count - (try world.sentCount() - stored[0])
         if missing > 0 { try world.send(missing) }

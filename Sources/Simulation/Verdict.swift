@@ -145,7 +145,7 @@ struct Judge {
             try countMessages(&verdict, in: step)
             try countEvents(&verdict, in: step)
             let sessions = try step.first("SELECT sum(resumed_count), sum(bound_count) FROM session") {
-                (row) throws(HandlerError) in (Int(row.integer(0)), Int(row.integer(1)))
+                (Int($0.integer(0)), Int($0.integer(1)))
             }
             verdict.owners.staleCommits = try Witness.staleCommits(in: step)
             verdict.owners.epochs =
@@ -162,8 +162,7 @@ struct Judge {
     private func countHandlers(_ verdict: inout Verdict, in step: borrowing Step) throws {
         var counts = Verdict.HandlerCounts()
         let requests = try step.all("SELECT n, stanza_id, handler, want FROM sim_request") {
-            (row) throws(HandlerError) in
-            Sent(n: row.integer(0), stanzaID: row.text(1), handler: row.integer(2), want: row.text(3))
+            Sent(n: $0.integer(0), stanzaID: $0.text(1), handler: $0.integer(2), want: $0.text(3))
         }
         let messages = try numbers("SELECT n FROM sim_message", in: step)
         let timers = try numbers("SELECT handler FROM sim_timer", in: step)
@@ -204,8 +203,8 @@ struct Judge {
         _ requests: [Sent], _ messages: [Int64], _ counts: inout Verdict.HandlerCounts,
         in step: borrowing Step
     ) throws {
-        let endings = try step.all("SELECT n, outcome FROM sim_ending") { (row) throws(HandlerError) in
-            (n: row.integer(0), outcome: row.text(1))
+        let endings = try step.all("SELECT n, outcome FROM sim_ending") {
+            (n: $0.integer(0), outcome: $0.text(1))
         }
         let outcomes = Dictionary(grouping: endings, by: \.n)
         for request in requests {
@@ -256,23 +255,15 @@ struct Judge {
     private func ended(_ outcome: Outcome, in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             "SELECT count(*) FROM ending WHERE outcome = ? AND name LIKE 'simulation.%'", outcome.rawValue
-        ) {
-            (row) throws(HandlerError) in
-            Int(row.integer(0))
-        } ?? 0
+        ) { Int($0.integer(0)) } ?? 0
     }
 
     // MARK: Messages
 
     private func countMessages(_ verdict: inout Verdict, in step: borrowing Step) throws {
         var counts = Verdict.MessageCounts()
-        let ours = try step.all("SELECT stanza_id FROM sim_message") { (row) throws(HandlerError) in
-            row.text(0)
-        }
-        let stored = try step.all("SELECT stanza_id FROM sim_received ORDER BY row") {
-            (row) throws(HandlerError) in
-            row.text(0)
-        }
+        let ours = try step.all("SELECT stanza_id FROM sim_message") { $0.text(0) }
+        let stored = try step.all("SELECT stanza_id FROM sim_received ORDER BY row") { $0.text(0) }
         let atPeer = Set(sightings.messages.map(\.id))
         let atUs = Set(stored)
         counts.sent = ours.count + sightings.sent.count
@@ -291,8 +282,7 @@ struct Judge {
 
     private func countEvents(_ verdict: inout Verdict, in step: borrowing Step) throws {
         let rows = try step.all("SELECT n, session, role FROM sim_news ORDER BY row") {
-            (row) throws(HandlerError) in
-            EventAudit.Row(n: Int(row.integer(0)), session: row.integer(1), role: row.text(2))
+            EventAudit.Row(n: Int($0.integer(0)), session: $0.integer(1), role: $0.text(2))
         }
         let session = try numbers("SELECT max(number) FROM session", in: step).first
         verdict.events = EventAudit(rows: rows, published: sightings.published, session: session ?? 0).counts
@@ -304,6 +294,6 @@ struct Judge {
     }
 
     private func numbers(_ sql: String, in step: borrowing Step) throws(HandlerError) -> [Int64] {
-        try step.all(sql) { (row) throws(HandlerError) in row.integer(0) }
+        try step.all(sql) { $0.integer(0) }
     }
 }

@@ -126,14 +126,14 @@ struct UploadTable {
     func count(upTo limit: Int, in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             "SELECT count(*) FROM (SELECT 1 FROM upload WHERE account = ? LIMIT ?) AS counted", account, limit
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        ) { Int($0.integer(0)) } ?? 0
     }
 
     /// Returns the number of uploads that have a slot or wait for one.
     func active(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             "SELECT count(*) FROM upload WHERE account = ? AND state IN ('asked', 'putting')", account
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        ) { Int($0.integer(0)) } ?? 0
     }
 
     func set(

@@ -84,7 +84,7 @@ public final class Account: Sendable {
             try step.execute(
                 "INSERT INTO account(jid) VALUES (?) ON CONFLICT DO NOTHING", configuration.jid.description)
             let id = try step.first("SELECT id FROM account WHERE jid = ?", configuration.jid.description) {
-                (row) throws(HandlerError) in row.integer(0)
+                $0.integer(0)
             }
             try SessionTable(account: id ?? 0).create(in: step)
             let places = configuration.ownerPlaces
@@ -112,9 +112,7 @@ public final class Account: Sendable {
     private static func checkTables(in step: borrowing Step) throws {
         let count = try step.first(
             "SELECT count(*) FROM sqlite_schema WHERE name IN ('account', 'request', 'login', 'module')"
-        ) {
-            (row) throws(HandlerError) in row.integer(0)
-        }
+        ) { $0.integer(0) }
         guard count == 4 else {
             throw AccountError(
                 .invalidConfiguration,

@@ -139,9 +139,7 @@ struct OmemoCommand {
 
     /// Returns the selected account.
     private func chosen(in source: borrowing some Readable) throws -> (id: Int64, own: OmemoDevice) {
-        let hasTables = try source.first("SELECT 1 FROM sqlite_schema WHERE name = 'omemo_own'") {
-            (_) throws(HandlerError) in true
-        }
+        let hasTables = try source.first("SELECT 1 FROM sqlite_schema WHERE name = 'omemo_own'") { _ in true }
         let accounts = hasTables == nil ? [] : try OmemoKeyring.accounts(in: source)
         let matching = accounts.filter { account == nil || $0.own.jid == account }
         switch matching.count {

@@ -196,9 +196,7 @@ public final class HandlerStore: Sendable {
         // Looks before it locks, as the usual start finds nothing.
         let parked = try connection.firstOnce(
             "SELECT 1 FROM handler WHERE \(Transaction.State.parked.condition)"
-        ) {
-            (_) throws(HandlerError) in true
-        }
+        ) { _ in true }
         guard parked != nil else { return }
         let count = try step { try $0.transaction.requeueKnown() }
         guard count > 0 else { return }

@@ -126,9 +126,7 @@ extension Transaction {
         if BuiltInFault.shareLease.isOn {
             try connection.execute("UPDATE handler SET due = ? WHERE id = ?", [now, row.id])
         }
-        return try connection.first("SELECT epoch FROM handler WHERE id = ?", [row.id]) {
-            (row) throws(HandlerError) in row.integer(0)
-        } ?? 0
+        return try connection.first("SELECT epoch FROM handler WHERE id = ?", [row.id]) { $0.integer(0) } ?? 0
     }
 
     /// What the store was called when the handler was bound, for the ids of a copy go on where those of the original did; and
@@ -139,7 +137,7 @@ extension Transaction {
             SELECT identity.name || '-' || handler.id || '-' || handler.bound_at FROM handler, identity
             WHERE handler.id = ?1 AND identity.newest < ?1 ORDER BY identity.newest DESC LIMIT 1
             """, [id]
-        ) { (row) throws(HandlerError) in row.text(0) } ?? ""
+        ) { $0.text(0) } ?? ""
     }
 
     /// Ends a leased handler together with its effects.
@@ -181,7 +179,7 @@ extension Transaction {
         try connection.first(
             "SELECT 1 FROM handler WHERE id = ? AND state = \(State.leased.sql) AND epoch = ?",
             [lease.handler, lease.epoch]
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 }
 
@@ -224,7 +222,7 @@ extension Connection {
             SELECT 1 FROM handler WHERE \(Transaction.State.leased.condition) AND lease = ?1
             UNION ALL SELECT 1 FROM connected_slot WHERE slot = ?1
             """, [slot]
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 
     private func freeing(_ slot: Int, _ body: () throws(HandlerError) -> Void) throws(HandlerError) {

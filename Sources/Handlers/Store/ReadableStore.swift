@@ -105,8 +105,7 @@ extension ReadableStore where Self: ~Copyable {
     /// - Returns: One for each handler, in the order of their names.
     /// - Throws: ``HandlerError`` with the codes of the store.
     package func droppedCalls() throws(HandlerError) -> [DroppedCalls] {
-        try all("SELECT name, calls, bytes, last_at FROM dropped_call ORDER BY name") {
-            (row) throws(HandlerError) in
+        try all("SELECT name, calls, bytes, last_at FROM dropped_call ORDER BY name") { row in
             DroppedCalls(
                 name: row.text(0), calls: Int(row.quantity(1)), bytes: row.quantity(2),
                 lastAt: row.timestamp(3))

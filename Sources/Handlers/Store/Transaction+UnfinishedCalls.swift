@@ -182,7 +182,7 @@ extension Transaction {
     }
 
     private func scope(of id: AnyHandlerID) throws(HandlerError) -> HandlerScope? {
-        try connection.first("SELECT scope FROM handler WHERE id = ?", [id]) { (row) throws(HandlerError) in
+        try connection.first("SELECT scope FROM handler WHERE id = ?", [id]) { row in
             row.optionalText(0).map { HandlerScope($0) }
         } ?? nil
     }

@@ -91,7 +91,7 @@ extension OmemoService {
             SELECT 1 FROM omemo_device
             WHERE account = ? AND jid = ? AND namespace = ? AND device = ? AND removed_at IS NULL
             """, account.id, peer.jid.description, peer.version.namespace, peer.device.rawValue
-        ) { (_) throws(HandlerError) in true }
+        ) { _ in true }
         guard isListed == nil else { return }
         // A list that nobody ever asked for is asked for when it is needed.
         guard let learnedAt = try deviceLists.learnedAt(peer.jid, peer.version, in: step),

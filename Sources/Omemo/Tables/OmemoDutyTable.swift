@@ -75,7 +75,7 @@ struct OmemoDutyTable {
             SELECT 1 FROM omemo_duty WHERE account = ? AND jid = ? AND device = ? AND namespace = ? AND kind = ?
                 AND done_at IS NULL
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 
     /// Forgets a duty that is not needed any more.

@@ -17,7 +17,7 @@ struct OmemoIdentityTable {
             "SELECT identity FROM omemo_device_identity WHERE account = ? AND jid = ? AND device = ?",
             account, user,
             device.rawValue
-        ) { (row) throws(HandlerError) in row.blob(0) }
+        ) { $0.blob(0) }
         if before != identity.bytes {
             try step.execute(
                 """
@@ -39,7 +39,7 @@ struct OmemoIdentityTable {
         try step.first(
             "SELECT 1 FROM omemo_identity WHERE account = ? AND jid = ? AND trust = ? LIMIT 1", account, user,
             OmemoTrust.verified.rawValue
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 
     /// Nil when the key was never seen.
@@ -49,7 +49,7 @@ struct OmemoIdentityTable {
         try step.first(
             "SELECT trust FROM omemo_identity WHERE account = ? AND jid = ? AND identity = ?", account,
             jid.bare.description, identity.bytes
-        ) { (row) throws(HandlerError) in OmemoTrust(rawValue: row.integer(0)) ?? .undecided }
+        ) { OmemoTrust(rawValue: $0.integer(0)) ?? .undecided }
     }
 
     /// - Returns: False when the key was never seen.
@@ -68,7 +68,7 @@ struct OmemoIdentityTable {
             "SELECT identity FROM omemo_device_identity WHERE account = ? AND jid = ? AND device = ?",
             account,
             jid.bare.description, device.rawValue
-        ) { (row) throws(HandlerError) in IdentityKey(bytes: row.blob(0)) } ?? nil
+        ) { IdentityKey(bytes: $0.blob(0)) } ?? nil
     }
 
     func identities(of jid: JID, in source: borrowing some Readable) throws(HandlerError) -> [OmemoIdentity] {
@@ -79,7 +79,7 @@ struct OmemoIdentityTable {
             LEFT JOIN omemo_device_identity d ON d.account = i.account AND d.jid = i.jid AND d.identity = i.identity
             WHERE i.account = ? AND i.jid = ? ORDER BY i.first_seen, i.identity, d.device
             """, account, user.description
-        ) { (row) throws(HandlerError) in
+        ) { row in
             (
                 key: row.blob(0), trust: OmemoTrust(rawValue: row.integer(1)) ?? .undecided,
                 firstSeen: row.timestamp(2),

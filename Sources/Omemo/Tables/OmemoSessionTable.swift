@@ -37,7 +37,7 @@ struct OmemoSessionTable {
             SELECT record, started_at, heartbeat, is_old, used_at FROM omemo_session
             WHERE account = ? AND jid = ? AND device = ? AND namespace = ?
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Session(
                 record: row.blob(0), startedAt: row.optionalTimestamp(1),
                 heartbeat: row.isNull(2) ? nil : row.blob(2), isOld: row.integer(3) != 0,
@@ -153,7 +153,7 @@ extension OmemoSessionTable {
     private func trimKeys(of user: String, in step: borrowing Step) throws(HandlerError) {
         let hasSession = try step.first(
             "SELECT 1 FROM omemo_session WHERE account = ? AND jid = ? LIMIT 1", account, user
-        ) { (_) throws(HandlerError) in true }
+        ) { _ in true }
         try step.execute(
             """
             DELETE FROM omemo_identity WHERE account = ?1 AND jid = ?2 AND identity IN (

@@ -33,7 +33,7 @@ package struct ListenerTable: Sendable {
         let old = try step.first(
             "DELETE FROM listener WHERE account = ? AND event = ? AND key = ? RETURNING handler", account,
             event, key
-        ) { (row) throws(HandlerError) in row.integer(0) }
+        ) { $0.integer(0) }
         guard let old else { return false }
         try step.execute("DELETE FROM handler WHERE id = ? AND kind = \(Transaction.Kind.standing.sql)", old)
         return true
@@ -46,7 +46,7 @@ package struct ListenerTable: Sendable {
             "SELECT handler FROM listener WHERE account = ? AND event = ? AND key = ?", account,
             Self.requests,
             Self.key(payload.name, payload.namespace)
-        ) { (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0)) }
+        ) { HandlerID(rawValue: $0.integer(0)) }
     }
 
     /// A standing handler and its place.
@@ -85,8 +85,6 @@ package struct ListenerTable: Sendable {
     {
         try step.all(
             "SELECT handler FROM listener WHERE account = ? AND event = ? ORDER BY key", account, event
-        ) {
-            (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0))
-        }
+        ) { HandlerID(rawValue: $0.integer(0)) }
     }
 }

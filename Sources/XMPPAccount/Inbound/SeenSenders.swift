@@ -76,7 +76,7 @@ struct SeenSenders {
         let known = try step.first(
             "SELECT id, marks, newest, heard FROM seen_sender WHERE account = ? AND digest = ?", account,
             digest
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Sender(
                 id: row.integer(0), marks: Int(row.quantity(1)), newest: row.timestamp(2),
                 heard: row.quantity(3))
@@ -124,7 +124,7 @@ struct SeenSenders {
         guard dropped == 0 else { return sender.dropped(dropped) }
         // There are fewer than were counted, in a store that was altered.
         let marks = try step.first("SELECT count(*) FROM seen_mark WHERE sender = ?", sender.id) {
-            (row) throws(HandlerError) in Int(row.quantity(0))
+            Int($0.quantity(0))
         }
         sender.recounted(marks ?? 0)
     }
@@ -133,7 +133,7 @@ struct SeenSenders {
     /// again when it is joined must be known.
     private func dropSilent(in step: borrowing Step) throws(HandlerError) {
         let count = try step.first("SELECT count(*) FROM seen_sender WHERE account = ?", account) {
-            (row) throws(HandlerError) in Int(row.integer(0))
+            Int($0.integer(0))
         }
         let surplus = (count ?? 0) - Self.limit
         guard surplus > 0 else { return }
@@ -142,7 +142,7 @@ struct SeenSenders {
         let silent = try step.all(
             "SELECT id, digest FROM seen_sender WHERE account = ? ORDER BY heard, id LIMIT ?", account,
             surplus + kept.count
-        ) { (row) throws(HandlerError) in (id: row.integer(0), digest: row.blob(1)) }
+        ) { (id: $0.integer(0), digest: $0.blob(1)) }
         for sender in silent.filter({ !kept.contains($0.digest) }).prefix(surplus) {
             try remove(sender.id, in: step)
         }
@@ -161,7 +161,7 @@ struct SeenSenders {
             SELECT coalesce(sum(CAST(marks AS DOUBLE PRECISION)), 0) FROM seen_sender
             WHERE account = ? AND digest <> ?
             """, account, sent
-        ) { (row) throws(HandlerError) in Int(row.quantity(0)) }
+        ) { Int($0.quantity(0)) }
         let surplus = (total ?? 0) - Self.marks
         guard surplus > 0 else { return }
         let largest = try step.first(
@@ -169,7 +169,7 @@ struct SeenSenders {
             SELECT id, marks, newest, heard FROM seen_sender WHERE account = ? AND digest <> ?
             ORDER BY marks DESC LIMIT 1
             """, account, sent
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Sender(
                 id: row.integer(0), marks: Int(row.quantity(1)), newest: row.timestamp(2),
                 heard: row.quantity(3))

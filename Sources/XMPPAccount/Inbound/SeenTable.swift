@@ -62,7 +62,7 @@ struct SeenTable {
             SELECT 1 FROM seen_mark WHERE account = ?1 AND mark = ?2
             UNION ALL SELECT 1 FROM seen WHERE account = ?1 AND peer = ?3 AND stanza_id = ?4 AND digest = 0
             """, account, mark.bytes, mark.peer.description, mark.id.string
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     // MARK: Messages that are handled later
@@ -89,7 +89,7 @@ struct SeenTable {
             UNION ALL SELECT 1 FROM seen
             WHERE account = ?1 AND peer = ?3 AND stanza_id = ?4 AND digest = 0 AND number IS NOT NULL
             """, account, mark.bytes, archive.description, mark.id
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     /// Records that the deferred message with this number in the session is now handled.

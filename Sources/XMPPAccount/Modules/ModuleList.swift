@@ -143,9 +143,7 @@ struct ModuleList: Sendable {
         for name in retired {
             try step.execute("DELETE FROM module WHERE account = ? AND name = ?", account, name)
         }
-        let known = try step.all("SELECT name FROM module WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.text(0)
-        }
+        let known = try step.all("SELECT name FROM module WHERE account = ?", account) { $0.text(0) }
         let names = modules.map(\.name)
         if let missing = known.first(where: { !names.contains($0) }) {
             throw AccountError(
@@ -162,7 +160,7 @@ struct ModuleList: Sendable {
     static func late(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) -> [String]
     {
         try step.all("SELECT name FROM module WHERE account = ? AND session <> ?", account, session) {
-            (row) throws(HandlerError) in row.text(0)
+            $0.text(0)
         }
     }
 

@@ -115,7 +115,7 @@ struct RoomTable {
     func lastTimes(in step: borrowing Step) throws(HandlerError) -> [String: Timestamp] {
         let times = try step.all(
             "SELECT jid, last_time FROM room WHERE account = ? AND last_time IS NOT NULL", account
-        ) { (row) throws(HandlerError) in (row.text(0), row.timestamp(1)) }
+        ) { ($0.text(0), $0.timestamp(1)) }
         return Dictionary(uniqueKeysWithValues: times)
     }
 
@@ -144,7 +144,7 @@ struct RoomTable {
             SELECT min(CASE state WHEN 'joined' THEN heard_at + ? ELSE tried_at + ? END) FROM room
             WHERE account = ? AND (state = 'joined' OR (state = 'wanted' AND tried_at IS NOT NULL))
             """, silence, retry, account
-        ) { (row) throws(HandlerError) in row.optionalInteger(0) } ?? nil
+        ) { $0.optionalInteger(0) } ?? nil
     }
 
     /// A row before its addresses are read.
@@ -254,7 +254,7 @@ struct RoomTable {
     func claimWaiter(of room: JID, in step: borrowing Step) throws -> HandlerID<RoomJoined>? {
         let waiter = try step.first(
             "SELECT waiter FROM room WHERE account = ? AND jid = ?", account, room.description
-        ) { (row) throws(HandlerError) in row.optionalInteger(0).map(HandlerID<RoomJoined>.init(rawValue:)) }
+        ) { $0.optionalInteger(0).map(HandlerID<RoomJoined>.init(rawValue:)) }
         guard let waiter = waiter ?? nil else { return nil }
         try set(waiter: nil, room, in: step)
         return try step.waits(waiter) ? waiter : nil
@@ -300,7 +300,7 @@ struct RoomTable {
 
     func keepsTime(in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first("SELECT 1 FROM room WHERE account = ? AND kept_time IS NOT NULL LIMIT 1", account) {
-            (row) throws(HandlerError) in row.integer(0)
+            $0.integer(0)
         } != nil
     }
 

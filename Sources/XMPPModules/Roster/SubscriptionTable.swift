@@ -172,7 +172,7 @@ struct SubscriptionTable {
         try step.first(
             "SELECT 1 FROM subscription_stanza WHERE account = ? AND jid = ? AND type = 'subscribe'", account,
             jid.description
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 
     // MARK: Handlers that wait for a decision
@@ -206,7 +206,7 @@ struct SubscriptionTable {
         let rule = "account = ? AND jid = ?" + (askedOnly ? " AND asked <> 0" : "")
         let handlers = try step.all(
             "SELECT handler FROM subscription_wait WHERE \(rule) ORDER BY handler", account, jid.description
-        ) { (row) throws(HandlerError) in HandlerID<SubscriptionDecision>(rawValue: row.integer(0)) }
+        ) { HandlerID<SubscriptionDecision>(rawValue: $0.integer(0)) }
         try step.execute("DELETE FROM subscription_wait WHERE \(rule)", account, jid.description)
         return handlers
     }
