@@ -47,8 +47,7 @@ public final class OfflineAccount: Sendable {
     /// - Parameter store: A store opened with `Account.schemas`.
     /// - Throws: As ``/XMPPAccount/Account/init(_:store:)``.
     public convenience init(store: HandlerStore) throws {
-        try self.init(
-            AccountConfiguration(jid: JID("alice@example.test"), password: "unused"), store: store)
+        try self.init(AccountConfiguration(jid: JID("alice@example.test"), password: "unused"), store: store)
     }
 
     /// Closes the account; the store stays open.

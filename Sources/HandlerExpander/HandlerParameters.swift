@@ -30,8 +30,7 @@ struct HandlerParameters {
         // Where the call is missing, the first parameter is most likely a bound argument, and not looked at.
         for parameter in parameters.dropFirst() {
             guard
-                let argument = HandlerArgument(
-                    parameter, after: arguments, owner: owner, report: &report)
+                let argument = HandlerArgument(parameter, after: arguments, owner: owner, report: &report)
             else { continue }
             arguments.append(argument)
         }

@@ -70,8 +70,7 @@ extension ArgumentCoding {
         switch value {
         case .integer, .unsigned, .number, .decimal: replacement(path, value)
         case .array(let items):
-            .array(
-                items.enumerated().map { replacingNumbers(in: $1, at: path + ["\($0)"], by: replacement) })
+            .array(items.enumerated().map { replacingNumbers(in: $1, at: path + ["\($0)"], by: replacement) })
         case .object(let members):
             .object(
                 Dictionary(

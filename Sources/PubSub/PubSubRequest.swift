@@ -36,9 +36,7 @@ enum PubSubRequest {
         guard limit > 0 else {
             throw invalid("a page of \(limit) items cannot be asked for; ask for 1 or more")
         }
-        return wrapped([
-            try element(Wire.items, of: node), ResultPage.request(position, limit: limit),
-        ])
+        return wrapped([try element(Wire.items, of: node), ResultPage.request(position, limit: limit)])
     }
 
     /// Returns `<publish/>` followed by its options (XEP-0060 sections 7.1.1 and 7.1.5).

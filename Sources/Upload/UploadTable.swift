@@ -145,8 +145,7 @@ struct UploadTable {
 
     func set(_ id: UploadID, slot: UploadSlot?, in step: borrowing Step) throws {
         let json = try slot.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) }
-        try step.execute(
-            "UPDATE upload SET slot = ?, slot_at = ? WHERE id = ?", json, step.now, id.rawValue)
+        try step.execute("UPDATE upload SET slot = ?, slot_at = ? WHERE id = ?", json, step.now, id.rawValue)
     }
 
     func set(_ id: UploadID, link: ForeignText, in step: borrowing Step) throws(HandlerError) {

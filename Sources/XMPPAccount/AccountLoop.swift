@@ -162,8 +162,7 @@ final class AccountLoop: DrivenLoop {
         (pause, ownEntries) = (nil, 0)
         if let stream, stream.connection.hasBufferedInput { return .none }
         let rest = timeUntilDue
-        var next = Pause(
-            [PollEntry(account.mailbox.signal.fileDescriptor)], milliseconds: rest?.milliseconds)
+        var next = Pause([PollEntry(account.mailbox.signal.fileDescriptor)], milliseconds: rest?.milliseconds)
         if let stream {
             next.entries.append(
                 PollEntry(stream.connection.fileDescriptor, for: stream.connection.pollEvents))

@@ -268,8 +268,7 @@ struct AccountMachine {
                 catchingUp.append(caller)
                 return []
             }
-            let error = AccountError(
-                .connectionFailed, "there is no stream to catch up with; connect first")
+            let error = AccountError(.connectionFailed, "there is no stream to catch up with; connect first")
             return [.finish([caller], error)]
         }
         guard stream.isManaged else {

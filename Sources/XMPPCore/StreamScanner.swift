@@ -328,8 +328,7 @@ struct StreamScanner {
         if byte == quote {
             state = .startTag
         } else if byte == UInt8(ascii: "<") {
-            throw ParserFault.member(
-                .notWellFormed, "A '<' inside an attribute value; write &lt; instead.")
+            throw ParserFault.member(.notWellFormed, "A '<' inside an attribute value; write &lt; instead.")
         } else if byte == UInt8(ascii: "&") {
             state = .valueReference
         }

@@ -243,8 +243,7 @@ private func withFile<Result>(_ path: String, mode: String, _ body: (OpaquePoint
     -> Result
 {
     guard let file = BIO_new_file(path, mode) else {
-        throw ScriptedServerError(
-            .certificate, "\(path) cannot be opened: \(Errno.current).")
+        throw ScriptedServerError(.certificate, "\(path) cannot be opened: \(Errno.current).")
     }
     defer { BIO_free(file) }
     return body(file)

@@ -118,8 +118,7 @@ public final class HandlerStore: Sendable {
         }
         self.connection = connection
         filePath = connection.filePath
-        readers = ReaderPool(
-            path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
+        readers = ReaderPool(path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
         slot = try system.presence(
             filePath,
             { () throws(HandlerError) in

@@ -121,8 +121,7 @@ extension Transaction {
     private func lend(_ row: DueRow, _ context: any Sendable) throws -> Int64 {
         // What a timer is called with is not kept while it waits; from here on its due time is gone.
         let input = row.input == nil ? try (context as? any RestorableContext)?.storedBytes() : nil
-        try connection.execute(
-            Self.lendRow, [slot.number, input, row.id])
+        try connection.execute(Self.lendRow, [slot.number, input, row.id])
         if BuiltInFault.shareLease.isOn {
             try connection.execute("UPDATE handler SET due = ? WHERE id = ?", [now, row.id])
         }
@@ -142,8 +141,7 @@ extension Transaction {
 
     /// Ends a leased handler together with its effects.
     func close<R>(_ lease: Lease, _ effects: (borrowing Step) throws -> R) throws -> R {
-        let deleted = try connection.execute(
-            Self.deleteLeased, [lease.handler, lease.epoch])
+        let deleted = try connection.execute(Self.deleteLeased, [lease.handler, lease.epoch])
         guard deleted == 1 else { throw lease.lost("another process runs it, or it was ended meanwhile") }
         running = lease.stored
         defer {

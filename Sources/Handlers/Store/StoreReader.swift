@@ -51,9 +51,7 @@ public final class StoreReader {
         return try read(Connection(reading: path, busyTimeout: busyTimeout, files: SystemFiles()), body)
     }
 
-    private func read<R>(
-        _ connection: Connection, _ body: (borrowing Snapshot) throws -> R
-    ) throws -> R {
+    private func read<R>(_ connection: Connection, _ body: (borrowing Snapshot) throws -> R) throws -> R {
         try Snapshot.lend(
             of: connection, time,
             check: { () throws(HandlerError) in
@@ -85,9 +83,7 @@ private struct FileState: Equatable {
 
 extension Connection {
     /// Opens a database for reading beside others that have it open.
-    convenience init(
-        reading path: String, busyTimeout: Int32, files: any StoreFiles
-    ) throws(HandlerError) {
+    convenience init(reading path: String, busyTimeout: Int32, files: any StoreFiles) throws(HandlerError) {
         try self.init(reading: path.hasPrefix("/") ? path : "./" + path, of: path, flags: 0, files)
         sqlite3_busy_timeout(database, busyTimeout)
     }

@@ -142,9 +142,7 @@ extension Transaction {
     }
 
     /// Stops a handler that killed too many processes before it kills this one.
-    func refuseCulprit(
-        _ stored: StoredHandler, _ definition: Definition, _ context: any Sendable
-    ) throws {
+    func refuseCulprit(_ stored: StoredHandler, _ definition: Definition, _ context: any Sendable) throws {
         guard stored.deaths >= definition.retry.deaths else { return }
         if let culprit = stored.culprit {
             guard culprit == Int64(bitPattern: fingerprint(stored, context)) else { return }

@@ -167,8 +167,7 @@ extension Transaction {
     /// Ends a handler that was not called in time.
     private func expire(_ row: DueRow, _ environment: (any HandlerEnvironment)?) throws {
         try Failpoint.beforeTimeout.hit()
-        _ = try invalidate(
-            row.id, .timeout, reason: .timedOut, overrides: Record(), environment: environment)
+        _ = try invalidate(row.id, .timeout, reason: .timedOut, overrides: Record(), environment: environment)
     }
 
     /// Calls a periodic timer once for all its times that have passed, and sets the next.
@@ -180,8 +179,7 @@ extension Transaction {
         let missed = (now - due).milliseconds / period.milliseconds
         _ = try callStanding(
             row.id, overrides: call.overrides ?? Record(),
-            context: .given(
-                TimerFired(dueAt: due, missed: missed, environment: environment)))
+            context: .given(TimerFired(dueAt: due, missed: missed, environment: environment)))
         try connection.execute(
             "UPDATE handler SET due = ? WHERE id = ?", [due + period * (missed + 1), row.id])
     }

@@ -50,8 +50,7 @@ struct UnfinishedCall {
             reason = String(
                 decoding: plainReason(error).utf8.prefix(Transaction.CallLimits.reason), as: UTF8.self)
             keep(call, context: context)
-            settle(
-                error, stored, call, context: context, isStored: isStored || self.call != nil, retry, now)
+            settle(error, stored, call, context: context, isStored: isStored || self.call != nil, retry, now)
         }
     }
 
@@ -79,8 +78,7 @@ struct UnfinishedCall {
     /// Not in this step: if the invalidation handler kills the process, that must count against it, so the step before has to
     /// be committed.
     private mutating func runOrElse(_ call: StoredCall, _ now: Timestamp) {
-        let invalidation = StoredCall(
-            .invalidated, reason: .failed, overrides: call.overrides ?? Record())
+        let invalidation = StoredCall(.invalidated, reason: .failed, overrides: call.overrides ?? Record())
         guard let bytes = try? invalidation.bytes() else { return }
         (state, due, self.call, attempts, runsOrElse) = (.pending, now, bytes, 0, true)
     }

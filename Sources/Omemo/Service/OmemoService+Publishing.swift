@@ -83,9 +83,7 @@ extension OmemoService {
             orElse: PublicationAbandoned(version: version, isList: false).durable, in: step)
     }
 
-    private func publishList(
-        _ own: OwnIdentity, _ version: OmemoVersion, in step: borrowing Step
-    ) throws {
+    private func publishList(_ own: OwnIdentity, _ version: OmemoVersion, in step: borrowing Step) throws {
         let known = try deviceLists.devices(of: ownJID, version, in: step) ?? []
         let others = known.filter { $0.isListed && $0.device.id != own.device }.map(\.device)
         let list = OmemoDeviceList(version, devices: others + [.init(own.device)])

@@ -86,9 +86,7 @@ extension SessionRecord {
         return plaintext
     }
 
-    private func open(
-        _ message: OpaquePointer, _ chain: OpaquePointer
-    ) throws(SignalFailure) -> [UInt8]? {
+    private func open(_ message: OpaquePointer, _ chain: OpaquePointer) throws(SignalFailure) -> [UInt8]? {
         let keys = try MessageKeys(of: chain, in: state)
         let isWhole = signal_message_verify_mac(
             message, session_state_get_remote_identity_key(state),
@@ -107,8 +105,7 @@ private struct MessageKeys: ~Copyable {
     init(of chain: OpaquePointer, in state: OpaquePointer) throws(SignalFailure) {
         place = .allocate(capacity: 1)
         place.initialize(to: ratchet_message_keys())
-        try checkSignal(
-            ratchet_chain_key_get_message_keys(chain, place, session_state_get_kdf_infos(state)))
+        try checkSignal(ratchet_chain_key_get_message_keys(chain, place, session_state_get_kdf_infos(state)))
     }
 
     deinit {

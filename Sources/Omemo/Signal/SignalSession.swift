@@ -143,9 +143,7 @@ struct SignalSession {
         }
     }
 
-    private func decrypted(
-        _ plaintext: [UInt8], _ message: OpaquePointer, isKeyExchange: Bool
-    ) -> Decrypted {
+    private func decrypted(_ plaintext: [UInt8], _ message: OpaquePointer, isKeyExchange: Bool) -> Decrypted {
         let chain = IdentityKey(signal: signal_message_get_sender_ratchet_key(message))?.bytes ?? []
         return Decrypted(
             plaintext: plaintext, counter: signal_message_get_counter(message), chain: chain,

@@ -139,8 +139,7 @@ enum OmemoPayload {
         _ text: [UInt8], _ derived: [UInt8], encrypting: Bool
     ) throws(OmemoError) -> [UInt8] {
         let result = derived.withUnsafeBufferPointer { keys in
-            SignalCrypto.cbc(
-                text, key: keys.baseAddress!, iv: keys.baseAddress! + 64, encrypting: encrypting)
+            SignalCrypto.cbc(text, key: keys.baseAddress!, iv: keys.baseAddress! + 64, encrypting: encrypting)
         }
         if let result { return result }
         throw encrypting

@@ -135,7 +135,6 @@ package final class StreamSocket: Sendable {
 
     private func set(_ option: Int32, _ value: UInt32) {
         var value = value
-        _ = setsockopt(
-            descriptor, Int32(IPPROTO_TCP), option, &value, socklen_t(MemoryLayout<UInt32>.size))
+        _ = setsockopt(descriptor, Int32(IPPROTO_TCP), option, &value, socklen_t(MemoryLayout<UInt32>.size))
     }
 }

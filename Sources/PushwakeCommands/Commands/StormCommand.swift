@@ -28,8 +28,7 @@ struct StormCommand {
         roomMessages = try arguments.number("--room-messages", in: 0...10_000_000, default: 50_000)
         pageSize = try arguments.number("--page-size", in: 1...250, default: 250)
         kills = try arguments.number("--kills", in: 0...100_000, default: 10)
-        seed = UInt64(
-            try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999)))
+        seed = UInt64(try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999)))
         isJSON = arguments.has("--json")
         folder = arguments.value("--keep")
     }

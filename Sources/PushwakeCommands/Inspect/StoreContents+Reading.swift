@@ -207,9 +207,7 @@ extension StoreContents {
         Outcome(rawValue: stored).map { "\($0)" } ?? "unknown"
     }
 
-    private static func count(
-        _ rows: String, _ snapshot: borrowing Snapshot
-    ) throws(HandlerError) -> Int64 {
+    private static func count(_ rows: String, _ snapshot: borrowing Snapshot) throws(HandlerError) -> Int64 {
         try snapshot.first("SELECT count(*) FROM \(rows)") { $0.integer(0) }
             ?? 0
     }

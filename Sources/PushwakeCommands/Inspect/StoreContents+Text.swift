@@ -207,9 +207,7 @@ extension StoreContents {
             .init(name: "ago", isNumber: true), .init(name: "reason", least: 8),
         ])
         for row in lastEndings {
-            table.add([
-                String(row.row), row.handler, row.outcome, Span.text(row.age), row.reason ?? "",
-            ])
+            table.add([String(row.row), row.handler, row.outcome, Span.text(row.age), row.reason ?? ""])
         }
         return table
     }

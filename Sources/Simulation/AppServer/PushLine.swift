@@ -23,8 +23,7 @@ package final class PushLine: Sendable {
         self.counts = counts
         let device = PushDevice(account: account.description, node: Self.node, secret: Self.secret)
         server = try AppServer(
-            .init(
-                host: "127.0.0.1", port: port, domain: service.description, secret: Self.componentSecret),
+            .init(host: "127.0.0.1", port: port, domain: service.description, secret: Self.componentSecret),
             desk: PushDesk([device]), report: counts.take)
         try server.start()
     }

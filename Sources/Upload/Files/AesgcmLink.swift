@@ -61,8 +61,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     /// The link with its key, to be sent encrypted and never in the clear.
     public var text: ForeignText {
         let place = address.utf8.dropFirst("https://".utf8.count)
-        return ForeignText(
-            Self.scheme + String(Substring(place)) + "#" + iv.hexadecimal + key.hexadecimal)
+        return ForeignText(Self.scheme + String(Substring(place)) + "#" + iv.hexadecimal + key.hexadecimal)
     }
 
     /// The address alone: links appear in logs, keys must not.

@@ -113,9 +113,7 @@ extension Account {
             ListenerTable.requests, key: ListenerTable.key(name, namespace), to: handler, in: step)
     }
 
-    package func answer(
-        _ name: String, in namespace: String, with handler: Durable<IQRequest>
-    ) async throws {
+    package func answer(_ name: String, in namespace: String, with handler: Durable<IQRequest>) async throws {
         try await perform { step in try self.answer(name, in: namespace, with: handler, in: step) }
     }
 }

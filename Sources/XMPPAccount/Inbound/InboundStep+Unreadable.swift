@@ -24,9 +24,7 @@ extension InboundStep {
                 AccountError(.streamError, "the server ended the stream with an error that cannot be read")))
     }
 
-    private mutating func pass(
-        _ refused: RefusedElement, isCounted: Bool, in step: borrowing Step
-    ) throws {
+    private mutating func pass(_ refused: RefusedElement, isCounted: Bool, in step: borrowing Step) throws {
         // 1. Count.
         guard let arrival = try arrive(isCounted: isCounted, in: step) else { return }
         report(refused)

@@ -75,8 +75,7 @@ package struct ListenerTable: Sendable {
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> Listener {
-        Listener(
-            event: row.text(0), key: row.text(1), handler: AnyHandlerID(rawValue: row.integer(2)))
+        Listener(event: row.text(0), key: row.text(1), handler: AnyHandlerID(rawValue: row.integer(2)))
     }
 
     /// The handlers that listen to an event, in the order of their keys. The event decides their context.

@@ -113,9 +113,7 @@ struct SeenSenders {
     /// Drops the oldest marks of a sender.
     ///
     /// - Parameter count: How many, 1 or more.
-    private func drop(
-        _ count: Int, of sender: inout Sender, in step: borrowing Step
-    ) throws(HandlerError) {
+    private func drop(_ count: Int, of sender: inout Sender, in step: borrowing Step) throws(HandlerError) {
         let dropped = try step.execute(
             """
             DELETE FROM seen_mark WHERE sender = ?1 AND (at, mark) <=

@@ -144,8 +144,7 @@ extension SeenTable {
                     """,
                     sender.id, old.at, mark, account, old.number) == 1
             if isMoved { sender.recorded(at: old.at) }
-            try senders.store(
-                sender, limit: isSent ? SeenSenders.marksSent : SeenSenders.marksEach, in: step)
+            try senders.store(sender, limit: isSent ? SeenSenders.marksSent : SeenSenders.marksEach, in: step)
         }
         return old.id.utf8.count
     }

@@ -19,9 +19,7 @@ struct SeenTable {
     /// Notes a message to the account `own`.
     ///
     /// - Returns: False when it was noted before: it is a duplicate.
-    func isNew(
-        _ message: InboundMessage, own: JID, in step: borrowing Step
-    ) throws(HandlerError) -> Bool {
+    func isNew(_ message: InboundMessage, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         let marks = Self.marks(of: message, own)
         guard let last = marks.last else { return true }
         var sender = try senders.sender((message.message.from ?? last.peer).bare, in: step)
@@ -102,8 +100,7 @@ struct SeenTable {
 
     /// Forgets deferred messages: they arrive again in another session and are new then.
     func forgetPostponed(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
-            "UPDATE seen_mark SET number = -1 WHERE account = ? AND number IS NOT NULL", account)
+        try step.execute("UPDATE seen_mark SET number = -1 WHERE account = ? AND number IS NOT NULL", account)
         try step.execute("DELETE FROM seen WHERE account = ? AND number IS NOT NULL", account)
     }
 

@@ -178,9 +178,7 @@ public final class AccountLog: Sendable {
 }
 
 extension AccountConfiguration {
-    func log(
-        _ level: LogLevel, _ module: AccountLog.Module, _ message: @autoclosure () -> String
-    ) {
+    func log(_ level: LogLevel, _ module: AccountLog.Module, _ message: @autoclosure () -> String) {
         guard let log, log.shows(level, module) else { return }
         log.write(level, module, jid, message())
     }
@@ -224,9 +222,7 @@ extension Account {
     ///   - module: What it is about.
     ///   - message: What to show; made only when it is wanted.
     ///   - step: The step that it belongs to.
-    public func trace(
-        _ module: String, _ message: @autoclosure () -> String, after step: borrowing Step
-    ) {
+    public func trace(_ module: String, _ message: @autoclosure () -> String, after step: borrowing Step) {
         trace(AccountLog.Module(module), message(), after: step)
     }
 

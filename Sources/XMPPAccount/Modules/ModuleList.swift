@@ -97,8 +97,7 @@ struct ModuleList: Sendable {
                 "the module '\(module.name)' needs the module '\(missing.name)'; add that too")
         }
         let circle = rest.map { "'\($0.name)'" }.joined(separator: ", ")
-        return AccountError(
-            .invalidConfiguration, "the modules \(circle) depend on each other in a circle")
+        return AccountError(.invalidConfiguration, "the modules \(circle) depend on each other in a circle")
     }
 
     func first<Module>(of type: Module.Type) -> Module? {

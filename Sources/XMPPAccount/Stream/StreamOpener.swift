@@ -114,8 +114,7 @@ extension AccountConfiguration {
         if case .certificate(let file, let keyFile) = authentication {
             identity = .init(certificateFile: file, keyFile: keyFile)
         }
-        return try TLSContext.client(
-            trust: trust, identity: identity, pins: pinnedKeys, newest: newestTLS)
+        return try TLSContext.client(trust: trust, identity: identity, pins: pinnedKeys, newest: newestTLS)
     }
 
     var credentials: LoginPolicy.Credentials {
@@ -168,8 +167,6 @@ extension StanzaError {
                 $0.namespace == Namespaces.stanzas && $0.name != "text"
             })
         else { return nil }
-        self.init(
-            Condition(rawValue: child.name),
-            text: element.child("text", Namespaces.stanzas)?.text)
+        self.init(Condition(rawValue: child.name), text: element.child("text", Namespaces.stanzas)?.text)
     }
 }

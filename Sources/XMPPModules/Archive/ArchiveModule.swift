@@ -124,8 +124,7 @@ public struct ArchiveModule: LibraryModule, AccountModule {
     func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
         let table = ArchiveTable(account: account.id)
         let own = account.configuration.jid
-        var needed = NeededMarks(
-            areAllNeeded: try table.isCatchingUp(in: step) || table.keepsPlace(in: step))
+        var needed = NeededMarks(areAllNeeded: try table.isCatchingUp(in: step) || table.keepsPlace(in: step))
         if try account.archive.isInUse(own, in: step) {
             needed.since = try table.lastTime(in: own, in: step).map { $0 - ArchiveTable.overlap * 2 }
         }

@@ -102,8 +102,7 @@ public struct Chat: Sendable {
     @discardableResult
     public func send(_ state: ChatState, to peer: JID, in step: borrowing Step) throws -> Bool {
         let _: ChatModule = try account.module()
-        let message = Message(
-            to: peer, children: [state.element, ProcessingHint.noStore.element])
+        let message = Message(to: peer, children: [state.element, ProcessingHint.noStore.element])
         return try account.sendFleeting(message.element, in: step)
     }
 

@@ -126,9 +126,7 @@ struct RoomTable {
     }
 
     /// The rooms that are to be looked after by now: silent ones, and those that are to be tried again.
-    func due(
-        silence: Int64, retry: Int64, connectedTime: Int64, in step: borrowing Step
-    ) throws -> [Room] {
+    func due(silence: Int64, retry: Int64, connectedTime: Int64, in step: borrowing Step) throws -> [Room] {
         let condition = """
             ((state = 'joined' AND heard_at + ? <= ?) OR (state = 'wanted' AND tried_at + ? <= ?))
             """

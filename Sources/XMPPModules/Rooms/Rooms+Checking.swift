@@ -78,8 +78,7 @@ extension Rooms {
 
     /// The account turned out to be outside: joins again, with all that came meanwhile.
     func rejoin(_ room: Room, in step: borrowing Step) throws {
-        account.log(
-            .warning, .rooms, "\(room.jid): the account is not in the room; joins again", after: step)
+        account.log(.warning, .rooms, "\(room.jid): the account is not in the room; joins again", after: step)
         try table.set(.wanted, room.jid, in: step)
         try ask(room, in: step)
     }

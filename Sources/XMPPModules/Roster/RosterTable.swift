@@ -120,8 +120,7 @@ struct RosterTable {
     }
 
     func remove(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
-            "DELETE FROM roster_item WHERE account = ? AND jid = ?", account, jid.description)
+        try step.execute("DELETE FROM roster_item WHERE account = ? AND jid = ?", account, jid.description)
     }
 
     func replace(with items: some Sequence<RosterItem>, in step: borrowing Step) throws {

@@ -149,8 +149,7 @@ struct SubscriptionTable {
     }
 
     func lose(row: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
-            "UPDATE subscription_stanza SET lost = 1 WHERE account = ? AND id = ?", account, row)
+        try step.execute("UPDATE subscription_stanza SET lost = 1 WHERE account = ? AND id = ?", account, row)
     }
 
     /// Takes those that were lost with their session, oldest first; of several to one contact about the same side only the

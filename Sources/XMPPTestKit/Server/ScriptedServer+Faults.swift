@@ -190,9 +190,7 @@ extension ScriptedServer {
     /// Gives every element of a client to a script first. Nil ends that.
     ///
     /// - Parameter script: Decides about each element; nil to treat all as usual.
-    public func setScript(
-        _ script: (@Sendable (Element, ServerSessionInfo) -> ServerVerdict)?
-    ) {
+    public func setScript(_ script: (@Sendable (Element, ServerSessionInfo) -> ServerVerdict)?) {
         core.perform { $0.lasting.script = script }
     }
 

@@ -33,8 +33,7 @@ extension ServerDomain {
         }
         let answers = streams[connection]?.inlineAnswers ?? []
         streams[connection]?.isBindingInline = false
-        streams[connection]?.success?.append(
-            Element("bound", namespace: Namespaces.bind2, children: answers))
+        streams[connection]?.success?.append(Element("bound", namespace: Namespaces.bind2, children: answers))
         sendSuccess(on: connection)
         sendPlain(Element("features", namespace: Namespaces.stream), on: connection)
     }

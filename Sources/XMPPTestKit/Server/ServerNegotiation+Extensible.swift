@@ -11,10 +11,8 @@ extension ServerNegotiation {
         }
         var inline = Element("inline", namespace: Namespaces.sasl2)
         if behavior.offersInlineBinding {
-            let feature = Element(
-                "feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.sm])
-            let state = Element(
-                "feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.csi])
+            let feature = Element("feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.sm])
+            let state = Element("feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.csi])
             let features = Element(
                 "inline", namespace: Namespaces.bind2,
                 children: behavior.offersClientState ? [feature, state] : [feature])
@@ -141,8 +139,7 @@ extension ServerNegotiation {
         phase = .features
         var success = Element("success", namespace: Namespaces.sasl2)
         if let data {
-            success.append(
-                Element("additional-data", namespace: Namespaces.sasl2, text: Crypto.base64(data)))
+            success.append(Element("additional-data", namespace: Namespaces.sasl2, text: Crypto.base64(data)))
         }
         if let token {
             success.append(

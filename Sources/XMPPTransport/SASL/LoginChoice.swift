@@ -120,8 +120,7 @@ package enum LoginChoice: Hashable, Sendable {
             .noCommonMechanism,
             "The server offers no way to log in that is safe and known here; it must offer SCRAM-SHA-256 or "
                 + "SCRAM-SHA-1."
-                + (hasPlain
-                    ? " To send it the password as it is, inside TLS, set allowsPlain." : ""),
+                + (hasPlain ? " To send it the password as it is, inside TLS, set allowsPlain." : ""),
             cause: offer.text)
     }
 
