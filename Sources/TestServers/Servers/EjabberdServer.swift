@@ -23,9 +23,8 @@ package final class EjabberdServer: TestServer {
     private let options: EjabberdOptions
     private let certificateFile: String
     private let keyFile: String
-    private let ports:
-        (startTLS: LoopbackPort, directTLS: LoopbackPort, component: LoopbackPort, web: LoopbackPort)
-    private let process: ServerProcess
+    package let ports: ServerPorts
+    package let process: ServerProcess
     /// Accounts to add at the next start.
     private let accounts = Mutex<[String: String]>([:])
 
@@ -47,26 +46,15 @@ package final class EjabberdServer: TestServer {
         self.keyFile = keyFile
         self.options = options
         process = ServerProcess("ejabberd", folder: folder)
-        ports = (
-            try LoopbackPort.reserved(), try LoopbackPort.reserved(), try LoopbackPort.reserved(),
-            try LoopbackPort.reserved()
-        )
+        ports = try ServerPorts()
         try ServerProcess.writing {
             try FileManager.default.createDirectory(
                 atPath: "\(folder)/spool", withIntermediateDirectories: true)
         }
     }
 
-    package var startTLSPort: UInt16 { ports.startTLS.number }
-    package var directTLSPort: UInt16 { ports.directTLS.number }
-    /// The port for external components (XEP-0114). It accepts ``EjabberdOptions/components``.
-    package var componentPort: UInt16 { ports.component.number }
-    package var webPort: UInt16 { ports.web.number }
-    package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
-    package var processID: Int32? { process.processID }
-
     private var configurationFile: String { "\(folder)/ejabberd.yml" }
-    private var logFile: String { "\(folder)/ejabberd.log" }
+    package var logFile: String { "\(folder)/ejabberd.log" }
 
     package var version: String {
         let end = " is started in the node"
@@ -90,11 +78,6 @@ package final class EjabberdServer: TestServer {
             accounts.withLock { _ = $0.removeValue(forKey: user) }
         }
     }
-
-    package func close(grace: Duration) { process.close(grace: grace) }
-    package func kill() { process.kill() }
-    package func freeze() { process.signal(Signal.stop) }
-    package func thaw() { process.signal(Signal.resume) }
 
     // MARK: - Accounts
 

@@ -21,10 +21,8 @@ package final class ProsodyServer: TestServer {
     private let options: ProsodyOptions
     private let certificateFile: String
     private let keyFile: String
-    private let ports: (startTLS: LoopbackPort, directTLS: LoopbackPort)
-    private let componentPortReservation: LoopbackPort
-    private let webPortReservation: LoopbackPort
-    private let process: ServerProcess
+    package let ports: ServerPorts
+    package let process: ServerProcess
 
     /// Reserves the ports and creates the folder, without starting the server.
     ///
@@ -44,9 +42,7 @@ package final class ProsodyServer: TestServer {
         self.keyFile = keyFile
         self.options = options
         process = ServerProcess("Prosody", folder: folder)
-        ports = (try LoopbackPort.reserved(), try LoopbackPort.reserved())
-        componentPortReservation = try LoopbackPort.reserved()
-        webPortReservation = try LoopbackPort.reserved()
+        ports = try ServerPorts()
         try ServerProcess.writing {
             // Prosody looks for further certificates in `certs` and complains when the folder is missing.
             for part in ["data", "certs"] {
@@ -56,17 +52,9 @@ package final class ProsodyServer: TestServer {
         }
     }
 
-    package var startTLSPort: UInt16 { ports.startTLS.number }
-    package var directTLSPort: UInt16 { ports.directTLS.number }
-    /// The port for external components (XEP-0114). It accepts ``ProsodyOptions/components``.
-    package var componentPort: UInt16 { componentPortReservation.number }
-    package var webPort: UInt16 { webPortReservation.number }
     /// The configuration file, for `prosodyctl --config`.
     package var configurationFile: String { "\(folder)/prosody.cfg.lua" }
-    /// The log file.
     package var logFile: String { "\(folder)/prosody.log" }
-    package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
-    package var processID: Int32? { process.processID }
 
     // MARK: - Life
 
@@ -79,11 +67,6 @@ package final class ProsodyServer: TestServer {
             try self.process.waitUntilListening(self.awaitedPorts, child, deadline: deadline) { self.log }
         }
     }
-
-    package func close(grace: Duration) { process.close(grace: grace) }
-    package func kill() { process.kill() }
-    package func freeze() { process.signal(Signal.stop) }
-    package func thaw() { process.signal(Signal.resume) }
 
     // MARK: - Accounts and version
 
@@ -120,8 +103,8 @@ package final class ProsodyServer: TestServer {
     // MARK: - Parts
 
     private var awaitedPorts: [LoopbackPort] {
-        [ports.startTLS, ports.directTLS] + (options.components.isEmpty ? [] : [componentPortReservation])
-            + (options.largestUpload == nil ? [] : [webPortReservation])
+        [ports.startTLS, ports.directTLS] + (options.components.isEmpty ? [] : [ports.component])
+            + (options.largestUpload == nil ? [] : [ports.web])
     }
 
     private func launch() throws(TestServerError) -> ChildProcess {

@@ -4,7 +4,7 @@ import FoundationEssentials
 import Synchronization
 
 /// The child process of a ``TestServer`` while it runs.
-final class ServerProcess: Sendable {
+package final class ServerProcess: Sendable {
     private let name: String
     private let folder: String
     private let process = Mutex<ChildProcess?>(nil)
