@@ -36,6 +36,12 @@ struct SeenSenders {
         /// The stored hour of its newest mark, counted from 1970.
         fileprivate let heard: Int64
 
+        fileprivate init(_ row: borrowing Row) {
+            self.init(
+                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.timestamp(2),
+                heard: row.quantity(3))
+        }
+
         fileprivate init(id: Int64, marks: Int, newest: Timestamp, heard: Int64) {
             (self.id, self.marks, self.newest) = (id, marks, newest)
             (marksBefore, self.heard) = (marks, heard)
@@ -75,12 +81,7 @@ struct SeenSenders {
         let digest = Self.digest(of: address?.description)
         let known = try step.first(
             "SELECT id, marks, newest, heard FROM seen_sender WHERE account = ? AND digest = ?", account,
-            digest
-        ) { row in
-            Sender(
-                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.timestamp(2),
-                heard: row.quantity(3))
-        }
+            digest, read: Sender.init)
         if let known { return known }
         let hour = step.now.milliseconds / Self.millisecondsInHour
         try step.execute(
@@ -166,12 +167,7 @@ struct SeenSenders {
             """
             SELECT id, marks, newest, heard FROM seen_sender WHERE account = ? AND digest <> ?
             ORDER BY marks DESC LIMIT 1
-            """, account, sent
-        ) { row in
-            Sender(
-                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.timestamp(2),
-                heard: row.quantity(3))
-        }
+            """, account, sent, read: Sender.init)
         guard var largest else { return }
         try drop(min(surplus, largest.marks), of: &largest, in: step)
         try step.execute("UPDATE seen_sender SET marks = ? WHERE id = ?", largest.marks, largest.id)
