@@ -14,15 +14,12 @@ extension Connection {
     func settleLog() throws(HandlerError) {
         if BuiltInFault.trustLog.isOn { return }
         try begin()
-        do throws(HandlerError) {
+        try rollingBackOnError { () throws(HandlerError) in
             if try writeLogAgain(isWhole: hasUnsyncedCommits) {
                 // A value that is set again is written nonetheless.
                 try executeOnce("PRAGMA application_id = \(Connection.applicationID)")
             }
             try commit()
-        } catch {
-            rollBack()
-            throw error
         }
     }
 

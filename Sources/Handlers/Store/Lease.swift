@@ -225,13 +225,10 @@ extension Connection {
 
     private func freeing(_ slot: Int, _ body: () throws(HandlerError) -> Void) throws(HandlerError) {
         try begin()
-        do throws(HandlerError) {
+        try rollingBackOnError { () throws(HandlerError) in
             try body()
             try execute("DELETE FROM connected_slot WHERE slot = ?", [slot])
             try commit()
-        } catch {
-            rollBack()
-            throw error
         }
     }
 
