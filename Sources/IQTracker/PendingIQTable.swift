@@ -123,9 +123,7 @@ package struct PendingIQTable: Sendable {
     ) throws(HandlerError) -> Match {
         guard let request = try find(iq.id, in: step), request.number == number else { return .unknown }
         guard PeerRule.accepts(from: iq.from, asked: request.peer, account: own, isError: iq.type == .error)
-        else {
-            return .refused
-        }
+        else { return .refused }
         try remove(request.stanzaID, in: step)
         return .request(request)
     }

@@ -81,9 +81,7 @@ struct PubSubReply: Sendable {
             }
             guard let read = PubSubSubscription(element, node: node, jid: jid, state: .subscribed),
                 read.node == node
-            else {
-                throw .nonsense("the answer speaks of another subscription")
-            }
+            else { throw .nonsense("the answer speaks of another subscription") }
             return read
         }
     }

@@ -145,14 +145,10 @@ enum PubSubRequest {
         _ name: String, _ changes: [(jid: JID, id: (any TextConvertible)?, element: Element)],
         of node: any TextConvertible
     ) throws(AccountError) -> Element {
-        guard !changes.isEmpty else {
-            throw invalid("no \(name) were to be changed; give at least one")
-        }
+        guard !changes.isEmpty else { throw invalid("no \(name) were to be changed; give at least one") }
         // A service refuses two changes of the same entry (section 8.9.2.4).
         guard Set(changes.map { ForeignText("\($0.id?.foreignText ?? "") \($0.jid)") }).count == changes.count
-        else {
-            throw invalid("one of the \(name) was to be changed in two ways; name each address once")
-        }
+        else { throw invalid("one of the \(name) was to be changed in two ways; name each address once") }
         var list = try element(name, Namespaces.pubsubOwner, of: node)
         for change in changes { list.append(change.element) }
         return wrapped([list])

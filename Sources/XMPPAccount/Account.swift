@@ -315,9 +315,7 @@ public final class Account: Sendable {
     {
         let box = ResultBox<R>()
         let run = try outbox.numbering(store) { step in box.value = try body(step) }
-        try await ask { completion in
-            .step(StepCommand(run: run, finish: completion))
-        }
+        try await ask { completion in .step(StepCommand(run: run, finish: completion)) }
         // Set by the loop before it completed without an error.
         return box.value!
     }

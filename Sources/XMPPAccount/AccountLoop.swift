@@ -12,9 +12,7 @@ final class AccountLoop: DrivenLoop {
     private(set) var machine = AccountMachine()
     /// The connection of the open stream.
     var stream: OpenStream?
-    var ownership: Ownership? {
-        didSet { account.ownsStream.store(ownership != nil, ordering: .relaxed) }
-    }
+    var ownership: Ownership? { didSet { account.ownsStream.store(ownership != nil, ordering: .relaxed) } }
     let loginMemory = LoginMemory()
     /// Prepares TLS for the first stream.
     var preparation: WorkerThread?

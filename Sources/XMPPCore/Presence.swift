@@ -79,7 +79,5 @@ public struct Presence: ReadStanza, AddressedStanza {
     }
 
     /// The priority, -128 to 127. 0 when there is none or it is no such number (RFC 6121 section 4.7.2.3).
-    public var priority: Int8 {
-        element.child("priority", element.namespace).flatMap { Int8($0.text) } ?? 0
-    }
+    public var priority: Int8 { element.child("priority", element.namespace).flatMap { Int8($0.text) } ?? 0 }
 }

@@ -316,9 +316,7 @@ struct StreamScanner {
     private mutating func behindSlash(_ byte: UInt8, at index: Int, _ cut: inout Cut)
         throws(ParserFault)
     {
-        guard byte == UInt8(ascii: ">") else {
-            throw ParserFault.slashInTag
-        }
+        guard byte == UInt8(ascii: ">") else { throw ParserFault.slashInTag }
         if depth == 0 { isClosed = true }
         cut.tags += 1
         endTag(at: index, &cut)

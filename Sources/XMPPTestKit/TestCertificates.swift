@@ -167,9 +167,7 @@ private final class Key {
 
     convenience init(readFrom path: String) throws {
         guard let pointer = try withFile(path, mode: "r", { PEM_read_bio_PrivateKey($0, nil, nil, nil) })
-        else {
-            throw ScriptedServerError(.certificate, "\(path) holds no key.")
-        }
+        else { throw ScriptedServerError(.certificate, "\(path) holds no key.") }
         self.init(pointer)
     }
 

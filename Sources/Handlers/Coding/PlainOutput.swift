@@ -28,9 +28,7 @@ final class PlainOutput {
     deinit { buffer.deallocate() }
 
     /// The written object, if Foundation would have written the same.
-    var object: [UInt8]? {
-        isPlain && bytes.first == UInt8(ascii: "{") ? [UInt8](bytes) : nil
-    }
+    var object: [UInt8]? { isPlain && bytes.first == UInt8(ascii: "{") ? [UInt8](bytes) : nil }
 
     func refuse() -> NotPlain {
         isPlain = false

@@ -32,9 +32,7 @@ extension Connection {
     }
 
     /// Whether the log holds commits, as far as this connection has read it.
-    var hasLog: Bool {
-        get throws(HandlerError) { try log.lastFrame(checkLog) > 0 }
-    }
+    var hasLog: Bool { get throws(HandlerError) { try log.lastFrame(checkLog) > 0 } }
 
     /// Writes the frames again that may not be on the disk.
     ///

@@ -207,9 +207,7 @@ public final class HandlerStore: Sendable {
         listeners.addNeighborListener(listener, action)
     }
 
-    package func removeNeighborListener(_ listener: AnyObject) {
-        listeners.removeNeighborListener(listener)
-    }
+    package func removeNeighborListener(_ listener: AnyObject) { listeners.removeNeighborListener(listener) }
 
     /// Notifies other processes of a commit.
     package func notifyOthers() { slot.notifyOthers() }

@@ -128,9 +128,7 @@ extension Step {
     ///
     /// A module that shares a count or a key with a peer stores this number, and starts again when the number has changed.
     package var copies: Int64 {
-        get throws(HandlerError) {
-            try first("SELECT copies FROM place") { $0.integer(0) } ?? 0
-        }
+        get throws(HandlerError) { try first("SELECT copies FROM place") { $0.integer(0) } ?? 0 }
     }
 
     /// Notes that this database is a copy. Handlers that are bound from now on have other idempotency keys than those that

@@ -32,9 +32,7 @@ extension SessionRecord {
     ) throws(SignalFailure) -> SignalObject {
         let keys = try MessageKeys(of: chain, in: state)
         guard let text = SignalCrypto.cbc(plaintext, key: keys.cipherKey, iv: keys.iv, encrypting: true)
-        else {
-            throw SignalFailure(code: SG_ERR_UNKNOWN)
-        }
+        else { throw SignalFailure(code: SG_ERR_UNKNOWN) }
         return SignalObject(
             try makeSignal {
                 signal_message_create(

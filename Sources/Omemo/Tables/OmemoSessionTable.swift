@@ -100,9 +100,7 @@ extension OmemoSessionTable {
     {
         guard let session,
             step.now - session.usedAt > Self.usedEvery || step.now < session.usedAt
-        else {
-            return
-        }
+        else { return }
         try step.execute(
             "UPDATE omemo_session SET used_at = ? WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
             step.now, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)

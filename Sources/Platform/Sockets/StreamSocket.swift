@@ -20,9 +20,7 @@ package final class StreamSocket: Sendable {
     }
 
     /// Makes a socket of an address family.
-    package convenience init(family: Int32) throws(Errno) {
-        self.init(owning: try Self.opened(family))
-    }
+    package convenience init(family: Int32) throws(Errno) { self.init(owning: try Self.opened(family)) }
 
     // Not repeated after EINTR: on Linux the descriptor is gone either way, and may already be somebody else's.
     deinit { close(descriptor) }

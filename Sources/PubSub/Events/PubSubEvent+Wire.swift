@@ -49,9 +49,7 @@ extension PubSubEvent.Change {
     }
 
     private static func member(_ element: Element) -> PubSubEvent.Change? {
-        guard element.namespace == Namespaces.pubsubEvent, let node = element[Wire.node] else {
-            return nil
-        }
+        guard element.namespace == Namespaces.pubsubEvent, let node = element[Wire.node] else { return nil }
         switch element.name {
         case EventWire.associate: return .associated(node: node)
         case EventWire.disassociate: return .disassociated(node: node)

@@ -69,9 +69,7 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
         infos = element.children("info", Self.node).compactMap { try? Info($0) }
     }
 
-    public var element: Element {
-        Element("metadata", namespace: Self.node, children: infos.map(\.element))
-    }
+    public var element: Element { Element("metadata", namespace: Self.node, children: infos.map(\.element)) }
 }
 
 extension AvatarMetadata.Info {

@@ -6,9 +6,7 @@ struct ChildStream: ~Copyable {
     private var parent: FileDescriptor?
 
     /// Returns the end that stays, and closes the child's end.
-    consuming func removeParent() -> FileDescriptor? {
-        parent.take()
-    }
+    consuming func removeParent() -> FileDescriptor? { parent.take() }
 
     static func input(_ input: ChildProcess.Input) throws(ChildProcessError) -> ChildStream {
         switch input {

@@ -222,9 +222,7 @@ package final class EjabberdServer: TestServer {
         } catch {
             throw process.failure(error.message, log: log)
         }
-        guard answer == "> ready" else {
-            throw process.failure("It says \(answer ?? "nothing")", log: log)
-        }
+        guard answer == "> ready" else { throw process.failure("It says \(answer ?? "nothing")", log: log) }
         // ejabberd accepts connections only some milliseconds after it reports its start.
         let awaited = [ports.startTLS, ports.directTLS] + (options.largestUpload == nil ? [] : [ports.web])
         try process.waitUntilListening(awaited, child, deadline: deadline) { log }

@@ -78,9 +78,7 @@ extension InboundStep {
         let damage = SessionTable.Damage(position: management.position, error)
         guard try tables.sessions.meet(damage, in: step) else { return }
         guard let root = error.element, Stanza.isStanza(root), try arrive(isCounted: true, in: step) != nil
-        else {
-            return
-        }
+        else { return }
         events.append(
             .ignored(root, reason: "it cannot be read, again, and is passed over: \(error.message)"))
     }

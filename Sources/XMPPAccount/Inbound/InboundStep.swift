@@ -188,9 +188,7 @@ package struct InboundStep {
         let handlers: [HandlerID<MessageReceived>] = try tables.listeners.handlers(
             of: ListenerTable.messages, in: step)
         for handler in handlers {
-            let disposition = try receiver.call(handler, in: step) {
-                MessageReceived(account: $0, received)
-            }
+            let disposition = try receiver.call(handler, in: step) { MessageReceived(account: $0, received) }
             try report(disposition, handler, "message \(message.id ?? "")", in: step)
         }
         guard let number = try postponed(arrival, in: step) else { return }

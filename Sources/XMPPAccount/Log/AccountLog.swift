@@ -135,9 +135,7 @@ public final class AccountLog: Sendable {
     public var handlers: HandlerLog {
         HandlerLog(
             isWanted: { level, subject in self.shows(level, Self.module(of: subject)) },
-            sink: { entry in
-                self.write(entry.level, Self.module(of: entry.subject), nil, entry.message)
-            })
+            sink: { entry in self.write(entry.level, Self.module(of: entry.subject), nil, entry.message) })
     }
 
     private static func module(of subject: HandlerLog.Subject) -> Module {

@@ -70,9 +70,7 @@ struct LoginTable {
         }
         guard let (name, expiry) = row,
             !FastToken.isOver(expiry.map { ForeignText($0) }, now: step.now.description)
-        else {
-            return nil
-        }
+        else { return nil }
         return HashedTokenMechanism(name: name)
     }
 
@@ -169,9 +167,7 @@ struct LoginTable {
         bytes[6] = bytes[6] & 0x0F | 0x40
         bytes[8] = bytes[8] & 0x3F | 0x80
         let digits = bytes.hexadecimal
-        let groups = [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { range in
-            String(Array(digits)[range])
-        }
+        let groups = [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { range in String(Array(digits)[range]) }
         return groups.joined(separator: "-")
     }
 }

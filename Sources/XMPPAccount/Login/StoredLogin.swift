@@ -30,9 +30,7 @@ struct StoredLogin: LoginKeeping {
         try owner.run { step in
             let state = try account.sessions.load(in: step)
             try use(
-                state.resumptionID.map {
-                    .init(id: $0, h: state.management(account.acknowledgements).h)
-                })
+                state.resumptionID.map { .init(id: $0, h: state.management(account.acknowledgements).h) })
         }
     }
 }

@@ -78,9 +78,7 @@ struct ModuleList: Sendable {
     /// - Throws: ``AccountError`` `invalidConfiguration` when the store was opened without the tables of one.
     func checkTables(in store: HandlerStore) throws(AccountError) {
         for module in modules {
-            guard let schema = module.hooks.schema, !store.modules.contains(schema.module) else {
-                continue
-            }
+            guard let schema = module.hooks.schema, !store.modules.contains(schema.module) else { continue }
             throw AccountError(
                 .invalidConfiguration,
                 "the store was opened without the tables of the module '\(module.name)'; give HandlerStore the schema of \(type(of: module.module)), beside Account.schemas"

@@ -19,9 +19,7 @@ package struct SentProgress: Equatable, Sendable {
     /// - Returns: Nil for an empty file, or a file that is being written.
     init?(from file: OpenFile) {
         guard let words = Self.words(in: file), words.count == Self.wordCount, Self.isSound(words)
-        else {
-            return nil
-        }
+        else { return nil }
         (epoch, written, session, h) = (words[0], words[1], words[2], words[3])
     }
 

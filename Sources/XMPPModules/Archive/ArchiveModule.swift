@@ -73,9 +73,7 @@ public struct ArchiveModule: LibraryModule, AccountModule {
         let archive = message.from ?? own
         let table = ArchiveTable(account: account.id)
         let forwarded = result.child("forwarded", Namespaces.forward)
-        let storedAt = forwarded?.child("delay", Namespaces.delay)?["stamp"].flatMap {
-            Timestamp($0)
-        }
+        let storedAt = forwarded?.child("delay", Namespaces.delay)?["stamp"].flatMap { Timestamp($0) }
         // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
         guard let id = result["id"].flatMap(\.token), !id.isEmpty, let query = result["queryid"],
             try table.advance(archive, by: query, to: id, at: storedAt, in: step)

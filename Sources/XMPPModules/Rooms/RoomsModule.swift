@@ -71,9 +71,7 @@ public struct RoomsModule: LibraryModule, AccountModule {
     }
 
     /// Leaves all rooms, because their occupants are not tracked without the module.
-    func end(of account: Account, in step: borrowing Step) throws {
-        try account.rooms.leaveAll(in: step)
-    }
+    func end(of account: Account, in step: borrowing Step) throws { try account.rooms.leaveAll(in: step) }
 
     func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
         try account.rooms.handle(presence, in: step)

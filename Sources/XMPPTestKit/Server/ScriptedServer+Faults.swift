@@ -159,9 +159,7 @@ extension ScriptedServer {
     ///   - element: The element.
     ///   - target: The connections.
     public func send(_ element: Element, to target: ServerTarget) {
-        core.perform { loop in
-            loop.lasting.domain.send(element, to: target)
-        }
+        core.perform { loop in loop.lasting.domain.send(element, to: target) }
     }
 
     /// Puts text on connections as it is: half an element, or no XML at all. Nothing is counted or logged.
@@ -207,8 +205,6 @@ extension ScriptedServer {
     /// The full addresses that have a session now, sorted. Those that wait to be resumed included. Empty while the server
     /// does not run.
     public var boundAddresses: [JID] {
-        core.ask { loop in
-            loop.lasting.domain.sessions.values.map(\.jid).sorted { "\($0)" < "\($1)" }
-        } ?? []
+        core.ask { loop in loop.lasting.domain.sessions.values.map(\.jid).sorted { "\($0)" < "\($1)" } } ?? []
     }
 }

@@ -56,9 +56,7 @@ extension ServerDomain {
     /// - Returns: False when none is, and the element goes out by itself.
     mutating func isEnclosed(_ element: Element, on connection: Int) -> Bool {
         guard element.namespace == Namespaces.sm, let stream = streams[connection], stream.success != nil
-        else {
-            return false
-        }
+        else { return false }
         if stream.isBindingInline {
             streams[connection]?.inlineAnswers.append(element)
             return true

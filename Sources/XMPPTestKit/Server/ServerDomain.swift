@@ -164,9 +164,7 @@ package struct ServerDomain: Sendable {
         rows.append(row)
     }
 
-    mutating func nameSession(_ number: Int, _ jid: JID) {
-        addresses.append((Int32(number), jid))
-    }
+    mutating func nameSession(_ number: Int, _ jid: JID) { addresses.append((Int32(number), jid)) }
 
     /// Returns whether a connection carries a session.
     package func hasSession(_ connection: Int) -> Bool { streams[connection]?.session != nil }

@@ -23,9 +23,7 @@ package struct LoginOffer: Hashable, Sendable {
     }
 
     /// For the cause of an error.
-    var text: String {
-        "offered: " + (mechanisms.isEmpty ? "nothing" : mechanisms.joined(separator: ", "))
-    }
+    var text: String { "offered: " + (mechanisms.isEmpty ? "nothing" : mechanisms.joined(separator: ", ")) }
 }
 
 /// The login methods that this side supports and permits.
