@@ -90,8 +90,7 @@ package struct PendingIQTable: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or a request of that id waits already.
     package func insert<Context>(
         stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID<Context>,
-        connectedDeadline: Duration,
-        timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
+        connectedDeadline: Duration, timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """

@@ -45,8 +45,7 @@ public struct PubSubSubscription: Hashable, Sendable {
         let named = element[Wire.jid].map { try? JID($0) } ?? jid
         guard let named, let state = element[Wire.subscription] ?? state?.rawValue else { return nil }
         self.init(
-            named, State(rawValue: state), id: element[Wire.subscriptionID],
-            node: element[Wire.node] ?? node)
+            named, State(rawValue: state), id: element[Wire.subscriptionID], node: element[Wire.node] ?? node)
     }
 
     var element: Element {

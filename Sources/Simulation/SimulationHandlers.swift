@@ -35,8 +35,7 @@ package enum SimulationApp {
     package static func received(_ call: borrowing Call<MessageReceived>) throws {
         try call.step.execute(
             "INSERT INTO sim_received(stanza_id, sender, body, role) VALUES (?, ?, ?, ?)",
-            call.message.id ?? "",
-            call.message.from?.description ?? "", call.message.body ?? "",
+            call.message.id ?? "", call.message.from?.description ?? "", call.message.body ?? "",
             call.account.configuration.role.rawValue)
         guard let peer = call.message.from, let number = Int(call.message.body ?? "") else { return }
         if number % 5 == 0 {

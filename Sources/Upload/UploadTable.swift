@@ -47,9 +47,8 @@ struct UploadTable {
         ],
         handlers: [
             UploadDue.self, UploadSlotAnswered.self, UploadSlotUnanswered.self, UploadPut.self,
-            UploadAbandoned.self,
-            UploadItemsAnswered.self, UploadServiceAnswered.self, UploadServiceUnanswered.self,
-            UploadSearchDue.self,
+            UploadAbandoned.self, UploadItemsAnswered.self, UploadServiceAnswered.self,
+            UploadServiceUnanswered.self, UploadSearchDue.self,
         ])
 
     /// The state of an upload.
@@ -88,8 +87,7 @@ struct UploadTable {
 
     func insert(
         _ file: UploadFile, _ identity: LocalFile.Identity, encrypted: Bool, recipient: JID?,
-        handler: HandlerID<UploadEnded>?,
-        in step: borrowing Step
+        handler: HandlerID<UploadEnded>?, in step: borrowing Step
     ) throws(HandlerError) -> UploadID {
         try step.execute(
             """

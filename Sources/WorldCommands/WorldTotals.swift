@@ -30,8 +30,7 @@ struct WorldTotals {
             worlds == 1 ? "seed \(first.seed)" : "seeds \(first.seed) to \(first.seed + UInt64(worlds - 1))"
         let parts = [
             lives == 1 ? "1 life" : "\(lives) lives", "\(powerLosses.full) losses of power with FULL",
-            "\(powerLosses.normal) with NORMAL",
-            Terminal.count(events, "event"),
+            "\(powerLosses.normal) with NORMAL", Terminal.count(events, "event"),
             "\(handlers) handlers ended", "\(Int(Double(lives) / seconds)) lives/s",
             "digest \(String(digest.value, radix: 16))",
         ]

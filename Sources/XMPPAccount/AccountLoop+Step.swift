@@ -65,8 +65,7 @@ extension AccountLoop {
 
     /// - Returns: How many of the events were taken in; nil when the step was given up.
     private func runOneStep(
-        _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand],
-        _ uncounted: [StreamParser.Event]
+        _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand], _ uncounted: [StreamParser.Event]
     ) -> Int? {
         do {
             if BuiltInFault.splitCommit.isOn { try countApart(events) }

@@ -67,8 +67,7 @@ public struct Presence: ReadStanza, AddressedStanza {
     ///   - namespace: The content namespace of the stream.
     public init(
         type: Kind? = nil, to: JID? = nil, from: JID? = nil, id: (any TextConvertible)? = nil,
-        children: [Element] = [],
-        namespace: any TextConvertible = Namespaces.client
+        children: [Element] = [], namespace: any TextConvertible = Namespaces.client
     ) {
         self.type = type
         address = StanzaAddress(to: to, from: from, id: id?.foreignText)

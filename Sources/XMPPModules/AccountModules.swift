@@ -10,8 +10,7 @@ package enum AccountModules {
     /// The tables of all of them, part of `Account.schemas`.
     static let schemas: [Schema] = [
         CapabilityTable.schema, RosterModule.schema, BlockingModule.schema, CarbonsModule.schema,
-        DeliveryTable.schema,
-        ArchiveTable.schema, RoomTable.schema, PushModule.schema,
+        DeliveryTable.schema, ArchiveTable.schema, RoomTable.schema, PushModule.schema,
     ]
 
     package static var standard: [any AccountModule] {

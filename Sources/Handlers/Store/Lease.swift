@@ -100,8 +100,7 @@ extension Transaction {
                 lease = Lease(
                     handler: row.id, attempt: stored.attempts + 1, epoch: epoch,
                     idempotencyKey: try idempotencyKey(of: row.id), stored: stored, call: call,
-                    context: context,
-                    store: store)
+                    context: context, store: store)
                 return nil
             },
             storeUnfinished: { _, unfinished in try keep(row.id, unfinished) })

@@ -72,8 +72,7 @@ extension ReadableStore where Self: ~Copyable {
     /// - Throws: ``HandlerError`` with the codes of the store.
     package func dueHandlers(limit: Int = 100) throws(HandlerError) -> [HandlerStatus] {
         try all(
-            HandlerStatus.select("due IS NOT NULL ORDER BY due, id LIMIT ?"), limit,
-            read: HandlerStatus.read)
+            HandlerStatus.select("due IS NOT NULL ORDER BY due, id LIMIT ?"), limit, read: HandlerStatus.read)
     }
 
     /// Handlers in a state, the oldest first.

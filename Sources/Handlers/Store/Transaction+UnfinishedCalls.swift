@@ -166,9 +166,8 @@ extension Transaction {
             """,
             [
                 unfinished.state.rawValue, unfinished.due, unfinished.lane.rawValue, unfinished.attempts,
-                unfinished.reason,
-                unfinished.call, unfinished.input, unfinished.scope?.rawValue, unfinished.runsOrElse ? 1 : 0,
-                id,
+                unfinished.reason, unfinished.call, unfinished.input, unfinished.scope?.rawValue,
+                unfinished.runsOrElse ? 1 : 0, id,
             ])
         // It was taken and that was undone: a row that is not there now would be a handler lost.
         guard changed == 1 else { throw try noSuchHandler(id) }
@@ -197,9 +196,8 @@ extension Transaction {
             [
                 stored.name, stored.version, stored.arguments, unfinished.state.rawValue, now, stored.root,
                 unfinished.scope?.rawValue, unfinished.lane.rawValue, unfinished.due, unfinished.attempts,
-                unfinished.call,
-                unfinished.input,
-                unfinished.reason, stored.arguments.count + unfinished.size,
+                unfinished.call, unfinished.input, unfinished.reason,
+                stored.arguments.count + unfinished.size,
             ])
         newDue.add(unfinished.scope, wall: unfinished.due)
         if unfinished.isFinal {

@@ -187,8 +187,7 @@ enum SignalCrypto {
     private typealias Cipher =
         @convention(c) (
             UnsafeMutablePointer<OpaquePointer?>?, Int32, UnsafePointer<UInt8>?, Int, UnsafePointer<UInt8>?,
-            Int,
-            UnsafePointer<UInt8>?, Int, UnsafeMutableRawPointer?
+            Int, UnsafePointer<UInt8>?, Int, UnsafeMutableRawPointer?
         ) -> Int32
 
     private static let encrypt: Cipher = { output, mode, key, keyCount, iv, ivCount, text, count, _ in

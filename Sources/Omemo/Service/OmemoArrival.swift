@@ -108,8 +108,7 @@ struct OmemoArrival {
         }
         let context = OmemoReceived(
             account: service.account, message: message, sender: peer.jid, device: peer.device,
-            version: peer.version,
-            identity: opened.identity, trust: opened.trust, outcome: outcome,
+            version: peer.version, identity: opened.identity, trust: opened.trust, outcome: outcome,
             isOutgoing: peer.jid == service.ownJID || received.isOutgoing, isHistory: received.isHistory)
         try service.deliver(context, in: step)
         OmemoFailpoint.delivered.hit()
@@ -220,8 +219,7 @@ struct OmemoArrival {
             try service.sessions.store(
                 memory.session ?? [], identity: identity,
                 startedAt: open.record.isUnanswered ? startedAt : nil,
-                isOld: open.record.isForReadingOnly ? true : nil,
-                with: peer, in: step)
+                isOld: open.record.isForReadingOnly ? true : nil, with: peer, in: step)
             memory.putBack(open)
         }
         return identity

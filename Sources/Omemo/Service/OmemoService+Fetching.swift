@@ -129,8 +129,7 @@ extension OmemoService {
 
     private func start(
         _ bundle: OmemoBundle, _ old: consuming [UInt8]?, isOld: Bool, with peer: OmemoAddress,
-        own: OwnIdentity,
-        in step: borrowing Step
+        own: OwnIdentity, in step: borrowing Step
     ) throws {
         var generator = Randomness()
         // Random, so that two who begin at the same time rarely take the same one (XEP-0384 section 5.4).
@@ -143,8 +142,7 @@ extension OmemoService {
         try memory.trim()
         try identities.record(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(
-            memory.session ?? [], identity: identity, startedAt: step.now, isOld: false,
-            with: peer, in: step)
+            memory.session ?? [], identity: identity, startedAt: step.now, isOld: false, with: peer, in: step)
         try sessions.trim(peer.jid, in: step)
         OmemoFailpoint.started.hit()
     }

@@ -36,10 +36,9 @@ extension SessionRecord {
         return SignalObject(
             try makeSignal {
                 signal_message_create(
-                    $0, UInt8(session_state_get_session_version(state)), keys.macKey,
-                    MessageKeys.macKeySize, session_state_get_sender_ratchet_key(state),
-                    ratchet_chain_key_get_index(chain), session_state_get_previous_counter(state), text,
-                    text.count,
+                    $0, UInt8(session_state_get_session_version(state)), keys.macKey, MessageKeys.macKeySize,
+                    session_state_get_sender_ratchet_key(state), ratchet_chain_key_get_index(chain),
+                    session_state_get_previous_counter(state), text, text.count,
                     session_state_get_local_identity_key(state), session_state_get_remote_identity_key(state),
                     UInt8(session_state_get_local_is_alice(state)), context.global)
             })

@@ -49,8 +49,7 @@ struct OmemoDutyTable {
     /// Forgets repairs after which another may follow.
     func forgetOld(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "DELETE FROM omemo_duty WHERE account = ? AND done_at <= ?", account,
-            step.now - Self.repairPause)
+            "DELETE FROM omemo_duty WHERE account = ? AND done_at <= ?", account, step.now - Self.repairPause)
     }
 
     /// The oldest duties.

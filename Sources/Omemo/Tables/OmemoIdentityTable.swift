@@ -15,8 +15,7 @@ struct OmemoIdentityTable {
         let user = jid.bare.description
         let before = try step.first(
             "SELECT identity FROM omemo_device_identity WHERE account = ? AND jid = ? AND device = ?",
-            account, user,
-            device.rawValue
+            account, user, device.rawValue
         ) { $0.blob(0) }
         if before != identity.bytes {
             try step.execute(
@@ -30,8 +29,7 @@ struct OmemoIdentityTable {
             replacesAnother: before != nil, hasVerified: try hasVerified(user, in: step))
         try step.execute(
             "INSERT INTO omemo_identity(account, jid, identity, trust, first_seen) VALUES (?, ?, ?, ?, ?)",
-            account,
-            user, identity.bytes, trust.rawValue, step.now)
+            account, user, identity.bytes, trust.rawValue, step.now)
         return trust
     }
 
@@ -66,8 +64,7 @@ struct OmemoIdentityTable {
     {
         try step.first(
             "SELECT identity FROM omemo_device_identity WHERE account = ? AND jid = ? AND device = ?",
-            account,
-            jid.bare.description, device.rawValue
+            account, jid.bare.description, device.rawValue
         ) { IdentityKey(bytes: $0.blob(0)) } ?? nil
     }
 
@@ -93,8 +90,7 @@ struct OmemoIdentityTable {
             if identities.last?.key == key { devices = (identities.removeLast().devices) + devices }
             identities.append(
                 OmemoIdentity(
-                    jid: user, key: key, trust: row.trust, devices: devices,
-                    firstSeen: row.firstSeen))
+                    jid: user, key: key, trust: row.trust, devices: devices, firstSeen: row.firstSeen))
         }
         return identities
     }

@@ -33,8 +33,7 @@ struct OmemoPublicationTable {
             State(
                 revision: row.quantity(0), published: row.quantity(1), sending: row.optionalQuantity(2),
                 isListed: row.integer(3) != 0, isListSending: row.integer(4) != 0,
-                announcedAt: row.timestamp(5),
-                announcements: row.quantity(6), hasFailed: row.integer(7) != 0)
+                announcedAt: row.timestamp(5), announcements: row.quantity(6), hasFailed: row.integer(7) != 0)
         }
     }
 

@@ -75,8 +75,7 @@ extension PubSubEvent.Change {
                 redirect.map {
                     [
                         Element(
-                            Wire.redirect, namespace: Namespaces.pubsubEvent,
-                            attributes: [Wire.uri: $0])
+                            Wire.redirect, namespace: Namespaces.pubsubEvent, attributes: [Wire.uri: $0])
                     ]
                 } ?? [])
         case .configured(let form): Self.make(EventWire.configuration, node, form.map { [$0.element] } ?? [])
@@ -95,8 +94,7 @@ extension PubSubEvent.Change {
         _ name: String, _ node: ForeignText, _ member: ForeignText, _ what: any TextConvertible
     ) -> Element {
         make(
-            name, node,
-            [Element(what, namespace: Namespaces.pubsubEvent, attributes: [Wire.node: member])])
+            name, node, [Element(what, namespace: Namespaces.pubsubEvent, attributes: [Wire.node: member])])
     }
 }
 

@@ -29,8 +29,7 @@ extension PubSubService {
     ///   node or a publisher with a resource, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func listen(
         to node: any TextConvertible, of publisher: JID? = nil, as key: String,
-        _ handler: Durable<PubSubEvent>,
-        in step: borrowing Step
+        _ handler: Durable<PubSubEvent>, in step: borrowing Step
     ) throws {
         try listeners(of: node, publisher, in: step).set(
             node.foreignText, of: publisher, key: key, to: handler, in: step)

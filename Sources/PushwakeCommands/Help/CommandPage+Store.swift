@@ -59,8 +59,7 @@ extension CommandPage {
     static let shell: [CommandPage] = [
         CommandPage(
             name: "help", group: .shell, words: "[COMMAND]",
-            summary: "say what there is, or all about one command",
-            options: [],
+            summary: "say what there is, or all about one command", options: [],
             examples: [("pushwake help worker", "All about the worker.")]),
         CommandPage(
             name: "completion", group: .shell, words: "bash|zsh|fish",

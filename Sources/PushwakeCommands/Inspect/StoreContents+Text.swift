@@ -121,9 +121,8 @@ extension StoreContents {
     private var requestTable: TextTable {
         var table = TextTable([
             .init(name: "row", isNumber: true), .init(name: "handler", least: 12),
-            .init(name: "peer", least: 12),
-            .init(name: "age", isNumber: true), .init(name: "connected time left", isNumber: true),
-            .init(name: "sent"),
+            .init(name: "peer", least: 12), .init(name: "age", isNumber: true),
+            .init(name: "connected time left", isNumber: true), .init(name: "sent"),
             .init(name: "id", least: 8),
         ])
         for row in requests.shown {

@@ -31,10 +31,8 @@ package struct ProsodyOptions: Hashable, Sendable {
     /// The features that current clients use. `limits` is left out: it would throttle each client to 10 kB/s.
     package static let usualModules = [
         "admin_shell", "blocklist", "bookmarks", "carbons", "cloud_notify", "csi_simple", "disco", "mam",
-        "offline", "pep",
-        "ping", "private", "register", "roster", "sasl2", "sasl2_bind2", "sasl2_fast", "sasl2_sm", "saslauth",
-        "smacks",
-        "time", "tls", "uptime", "vcard4", "vcard_legacy", "version",
+        "offline", "pep", "ping", "private", "register", "roster", "sasl2", "sasl2_bind2", "sasl2_fast",
+        "sasl2_sm", "saslauth", "smacks", "time", "tls", "uptime", "vcard4", "vcard_legacy", "version",
     ]
 
     func configuration(

@@ -91,8 +91,7 @@ package final class ServerProcess: Sendable {
     ///
     /// - Parameter log: Returns the server's log so far.
     func waitUntilListening(
-        _ ports: [LoopbackPort], _ child: ChildProcess, deadline: ContinuousClock.Instant,
-        log: () -> String
+        _ ports: [LoopbackPort], _ child: ChildProcess, deadline: ContinuousClock.Instant, log: () -> String
     ) throws(TestServerError) {
         while !ports.allSatisfy(\.isListening) {
             // No event reports it. The wait for the child's end is also the pause between two checks.

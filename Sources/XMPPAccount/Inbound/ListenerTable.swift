@@ -44,8 +44,7 @@ package struct ListenerTable: Sendable {
         guard let payload = iq.payload else { return nil }
         return try step.first(
             "SELECT handler FROM listener WHERE account = ? AND event = ? AND key = ?", account,
-            Self.requests,
-            Self.key(payload.name, payload.namespace)
+            Self.requests, Self.key(payload.name, payload.namespace)
         ) { HandlerID(rawValue: $0.integer(0)) }
     }
 

@@ -111,8 +111,7 @@ struct SessionTable {
     {
         try step.execute(
             "UPDATE session SET received = ?, connected_time = ?, alive_at = ? WHERE account = ?",
-            received.rawValue,
-            connectedTime.milliseconds, step.now, account)
+            received.rawValue, connectedTime.milliseconds, step.now, account)
     }
 
     func setAcknowledged(_ count: HandledCount, in step: borrowing Step) throws(HandlerError) {

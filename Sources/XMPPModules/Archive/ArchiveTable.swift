@@ -241,8 +241,7 @@ package struct ArchiveTable {
     ) throws(HandlerError) {
         try step.execute(
             "UPDATE archive SET state = ?, failure = ? WHERE account = ? AND jid = ?", state.rawValue,
-            failure,
-            account, archive.description)
+            failure, account, archive.description)
     }
 
     /// Notes the end of a page that is not the last one.

@@ -84,8 +84,7 @@ package struct PushTable {
             }
         try step.execute(
             "UPDATE push_registration SET state = ?, error = ? WHERE account = ? AND asked = ?",
-            answer.rawValue,
-            error?.element.serialized(), account, asked)
+            answer.rawValue, error?.element.serialized(), account, asked)
     }
 
     /// A new session knows nothing yet.

@@ -35,8 +35,7 @@ enum RoomRequest: Hashable, Sendable {
         case .destroy(let alternative, let reason):
             Self.owner(
                 Element(
-                    "destroy", namespace: Namespaces.mucOwner,
-                    attributes: ["jid": alternative?.description],
+                    "destroy", namespace: Namespaces.mucOwner, attributes: ["jid": alternative?.description],
                     children: Self.reasons(reason, Namespaces.mucOwner)))
         }
     }

@@ -183,8 +183,7 @@ struct RoomTable {
     /// The account wants to be in a room from now on.
     func want(
         _ room: JID, nick: ForeignText, password: ForeignText?, history: RoomHistory, configures: Bool,
-        ticket: String,
-        in step: borrowing Step
+        ticket: String, in step: borrowing Step
     ) throws {
         try step.execute(
             """

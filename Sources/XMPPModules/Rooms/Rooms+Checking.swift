@@ -112,8 +112,7 @@ extension Rooms {
         if try account.hasOpenStream(in: step) {
             let due = try table.due(
                 silence: module.silence.milliseconds, retry: module.retryDelay.milliseconds,
-                connectedTime: now,
-                in: step)
+                connectedTime: now, in: step)
             for room in due {
                 guard room.state == .joined else {
                     try ask(room, in: step)

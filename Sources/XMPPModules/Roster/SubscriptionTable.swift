@@ -119,8 +119,7 @@ struct SubscriptionTable {
         for kind in sides.first(where: { $0.contains(type) }) ?? [type] {
             try step.execute(
                 "DELETE FROM subscription_stanza WHERE account = ? AND jid = ? AND type = ? AND lost <> 0",
-                account,
-                jid.description, kind.rawValue)
+                account, jid.description, kind.rawValue)
         }
         try step.execute(
             "INSERT INTO subscription_stanza(account, jid, type, status) VALUES (?, ?, ?, ?)", account,

@@ -14,8 +14,7 @@ extension ScriptedServer {
     ///   - ending: How they break; nil for `.finish` after sent bytes, and `.reset` otherwise.
     public func dropConnections(
         of target: ServerTarget = .everyone, afterSending sent: Int? = nil,
-        afterReceiving received: Int? = nil,
-        _ ending: ConnectionEnding? = nil
+        afterReceiving received: Int? = nil, _ ending: ConnectionEnding? = nil
     ) {
         core.perform { loop in
             for connection in loop.connections(of: target) {

@@ -125,8 +125,7 @@ extension ServerDomain {
         guard stanza.child("delay", Namespaces.delay) == nil else { return stanza }
         return stanza.appending(
             Element(
-                "delay", namespace: Namespaces.delay,
-                attributes: ["from": name, "stamp": time.description]
+                "delay", namespace: Namespaces.delay, attributes: ["from": name, "stamp": time.description]
             ))
     }
 

@@ -137,8 +137,7 @@ package struct ServerDomain: Sendable {
         rows.append(
             ServerLogRow(
                 time: time.wall, event: event, connection: Int32(connection ?? 0),
-                session: Int32(session ?? 0),
-                id: id))
+                session: Int32(session ?? 0), id: id))
     }
 
     mutating func log(
