@@ -52,7 +52,7 @@ struct SessionTable {
             SELECT number, managed, resumption_id, full_jid, received, acknowledged, connected_time, resumable, max, alive_at
             FROM session WHERE account = ?
             """, account
-        ) { (row) throws(HandlerError) in
+        ) { row in
             State(
                 number: row.quantity(0), isManaged: row.integer(1) != 0, resumptionID: row.optionalText(2),
                 fullJID: row.optionalText(3).flatMap { try? JID($0) },

@@ -21,7 +21,7 @@ struct BlockingTable {
     /// All of them, in order.
     func all(in source: borrowing some Readable) throws(HandlerError) -> [JID] {
         try source.all("SELECT jid FROM blocked WHERE account = ? ORDER BY jid", account) {
-            (row) throws(HandlerError) in try? JID(row.text(0))
+            try? JID($0.text(0))
         }.compactMap(\.self)
     }
 

@@ -153,7 +153,7 @@ package struct PushTable {
     func removals(in step: borrowing Step) throws(HandlerError) -> [Removal] {
         try step.all(
             "SELECT id, service, node, asked FROM push_removal WHERE account = ? ORDER BY id", account
-        ) { (row) throws(HandlerError) in
+        ) { row in
             (try? JID(row.text(1))).map {
                 Removal(
                     row: row.integer(0), service: $0, node: row.optionalForeignText(2),

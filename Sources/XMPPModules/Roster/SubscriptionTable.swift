@@ -84,7 +84,7 @@ struct SubscriptionTable {
             SELECT jid, status, nick, received_at FROM subscription_request WHERE account = ?
             ORDER BY received_at, jid
             """, account
-        ) { (row) throws(HandlerError) in
+        ) { row in
             (try? JID(row.text(0))).map {
                 SubscriptionRequest(
                     jid: $0, status: row.optionalForeignText(1), nick: row.optionalForeignText(2),
@@ -186,7 +186,7 @@ struct SubscriptionTable {
     /// The contacts whose decision is waited for.
     func awaited(in step: borrowing Step) throws(HandlerError) -> [JID] {
         try step.all("SELECT DISTINCT jid FROM subscription_wait WHERE account = ? ORDER BY jid", account) {
-            (row) throws(HandlerError) in try? JID(row.text(0))
+            try? JID($0.text(0))
         }.compactMap(\.self)
     }
 
