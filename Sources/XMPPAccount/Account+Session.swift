@@ -6,9 +6,7 @@ extension Account {
     package func sessionNumber(in step: borrowing Step) throws(HandlerError) -> Int64 {
         try step.first("SELECT number FROM session WHERE account = ?", id) { $0.quantity(0) } ?? 0
     }
-}
 
-extension Account {
     /// Returns whether a process has an open stream of this account.
     package func hasOpenStream(in step: borrowing Step) throws(HandlerError) -> Bool {
         try sessions.openNumber(in: step) != nil

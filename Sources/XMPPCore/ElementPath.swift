@@ -51,7 +51,9 @@ public struct ElementPath: Hashable, Sendable {
 
     let steps: [Step]
     let attribute: Attribute?
+}
 
+extension ElementPath {
     /// Reads a path that is known only when the program runs.
     ///
     /// - Parameter text: The path, all of it syntax: a foreign name in it may be part of the syntax, too.
@@ -60,11 +62,6 @@ public struct ElementPath: Hashable, Sendable {
         var parser = ElementPathParser()
         try parser.read(syntax: text.foreignText)
         self = try parser.path()
-    }
-
-    init(steps: [Step], attribute: Attribute?) {
-        self.steps = steps
-        self.attribute = attribute
     }
 }
 

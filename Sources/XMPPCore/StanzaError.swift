@@ -99,9 +99,7 @@ public struct StanzaError: DetailedError, CodedError, Hashable {
         if let applicationCondition { error.append(applicationCondition) }
         return error
     }
-}
 
-extension StanzaError {
     /// The ``condition``.
     public var code: OpenName<StanzaError> { condition }
     /// The peer's sentence; the condition's name if it gave none.

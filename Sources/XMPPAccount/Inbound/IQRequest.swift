@@ -44,9 +44,7 @@ public struct IQRequest: Sendable {
         try account.reply(answer.element, in: step)
         account.wakeAfterCommit(step)
     }
-}
 
-extension IQRequest {
     /// Throws `alreadyAnswered` unless the request still needs an answer.
     func checkOpen(in step: borrowing Step) throws {
         guard try account.inboundRequests.isOpen(iq, in: step) else { throw alreadyAnswered }

@@ -119,9 +119,7 @@ public struct RoomsModule: LibraryModule, AccountModule {
 extension Account {
     /// Rooms in the name of this account, which needs ``RoomsModule``.
     public var rooms: Rooms { Rooms(account: self) }
-}
 
-extension Account {
     /// Returns the room of a sender, if the account is or was in it.
     func knownRoom(_ sender: JID?, in step: borrowing Step) throws -> Room? {
         guard let sender, moduleIfPresent(RoomsModule.self) != nil else { return nil }
