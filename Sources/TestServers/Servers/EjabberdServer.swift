@@ -21,8 +21,8 @@ package final class EjabberdServer: TestServer {
     package let folder: String
 
     private let options: EjabberdOptions
-    private let certificateFile: String
-    private let keyFile: String
+    let certificateFile: String
+    let keyFile: String
     package let ports: ServerPorts
     package let process: ServerProcess
     /// Accounts to add at the next start.
@@ -68,7 +68,7 @@ package final class EjabberdServer: TestServer {
 
     package func start(deadline: ContinuousClock.Instant) throws(TestServerError) {
         try process.start { () throws(TestServerError) in
-            try writeConfiguration()
+            try ServerProcess.write(options.configuration(of: self), to: configurationFile)
             return try launch()
         } wait: { child throws(TestServerError) in
             try self.waitUntilReady(child, deadline: deadline)
@@ -226,13 +226,5 @@ package final class EjabberdServer: TestServer {
         // ejabberd accepts connections only some milliseconds after it reports its start.
         let awaited = [ports.startTLS, ports.directTLS] + (options.largestUpload == nil ? [] : [ports.web])
         try process.waitUntilListening(awaited, child, deadline: deadline) { log }
-    }
-
-    private func writeConfiguration() throws(TestServerError) {
-        let text = options.configuration(
-            domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
-            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort,
-            webPort: webPort)
-        try ServerProcess.write(text, to: configurationFile)
     }
 }

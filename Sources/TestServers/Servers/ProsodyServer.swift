@@ -19,8 +19,8 @@ package final class ProsodyServer: TestServer {
     package let folder: String
 
     private let options: ProsodyOptions
-    private let certificateFile: String
-    private let keyFile: String
+    let certificateFile: String
+    let keyFile: String
     package let ports: ServerPorts
     package let process: ServerProcess
 
@@ -60,7 +60,7 @@ package final class ProsodyServer: TestServer {
 
     package func start(deadline: ContinuousClock.Instant) throws(TestServerError) {
         try process.start { () throws(TestServerError) in
-            try writeConfiguration()
+            try ServerProcess.write(options.configuration(of: self), to: configurationFile)
             return try launch()
         } wait: { child throws(TestServerError) in
             // Prosody does not report that it is ready.
@@ -113,14 +113,6 @@ package final class ProsodyServer: TestServer {
                 "prosody", ["-F", "--config", configurationFile], output: .file(process.console),
                 errors: .file(process.console))
         }
-    }
-
-    private func writeConfiguration() throws(TestServerError) {
-        let text = options.configuration(
-            domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
-            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort,
-            webPort: webPort)
-        try ServerProcess.write(text, to: configurationFile)
     }
 
     /// Returns the name that Prosody's internal storage gives a file: all bytes but ASCII letters and digits as %xx.
