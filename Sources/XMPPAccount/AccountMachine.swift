@@ -60,7 +60,7 @@ struct AccountMachine {
         case .sessionRefused: return open()
         case .streamClosed(let error, let isFresh): return streamClosed(error, isFresh: isFresh, now)
         case .loggedOut(let caller, let error): return loggedOut(caller, error, now)
-        case .broke(let fault, let isDelivered): return broke(fault, isDelivered: isDelivered, now)
+        case .broke(let fault, let isDelivered): return end(.broke(fault, isDelivered: isDelivered), now)
         case .ownershipLost(let error): return loseOwnership(error, now)
         case .time where isWaitOver(now): return reopen()
         case .heard, .answered, .committed, .wrote, .ackRequested, .acknowledged, .skipped, .time:
@@ -329,10 +329,6 @@ struct AccountMachine {
         let ending = end(reason, now)
         if !isFenced { state = isOwner ? .owned(.idle) : .unowned(.idle) }
         return opening + ending
-    }
-
-    private mutating func broke(_ fault: StreamFault, isDelivered: Bool, _ now: Duration) -> [Action] {
-        end(.broke(fault, isDelivered: isDelivered), now)
     }
 
     private mutating func streamClosed(_ error: AccountError, isFresh: Bool, _ now: Duration) -> [Action] {
