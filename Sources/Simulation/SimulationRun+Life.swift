@@ -1,4 +1,3 @@
-import FoundationEssentials
 import Platform
 import TestServers
 
@@ -152,7 +151,7 @@ extension SimulationRun {
 
     private func awaitStop(_ main: ChildProcess) throws {
         let end = ContinuousClock.now + .seconds(20)
-        while !isStopped(main.processID) {
+        while !main.isStopped {
             guard ContinuousClock.now < end, main.isRunning else {
                 throw SimulationError("main did not stand still when told to")
             }
