@@ -193,8 +193,7 @@ extension Syntax {
     /// after a dot.
     fileprivate var hiddenName: String? {
         tokens(viewMode: .sourceAccurate).first { token in
-            HandlerExpansion.types.contains(token.text)
-                && token.parent?.is(IdentifierTypeSyntax.self) == true
+            HandlerExpansion.types.contains(token.text) && token.parent?.is(IdentifierTypeSyntax.self) == true
         }?.text
     }
 }

@@ -115,8 +115,7 @@ struct AccountMachine {
         let preparation: [Action] = isPrepared ? [] : [.prepareTLS]
         isPrepared = true
         guard retries else {
-            return preparation
-                + (isOwner ? tookOver(.connect(caller), nil, now) : takeOver(.connect(caller)))
+            return preparation + (isOwner ? tookOver(.connect(caller), nil, now) : takeOver(.connect(caller)))
         }
         isEstablished = true
         retrying.append(caller)

@@ -32,8 +32,7 @@ extension Account {
     /// ```swift
     /// let store = try HandlerStore(path: "app.db", registry: .discovered(), schemas: Account.schemas + [orders])
     /// ```
-    public static let schemas: [Schema] =
-        coreSchemas + [VCards.schema] + AccountModules.schemas
+    public static let schemas: [Schema] = coreSchemas + [VCards.schema] + AccountModules.schemas
 }
 
 extension Array where Element == any AccountModule {

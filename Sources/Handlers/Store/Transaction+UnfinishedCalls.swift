@@ -120,8 +120,7 @@ struct UnfinishedCall {
 
     /// Returns whether the handler was not run, so that its attempts stay.
     private static func isUncalled(_ error: any Error) -> Bool {
-        isUnknown(error) || isRepairable(error)
-            || (error as? HandlerError)?.code == .deadly
+        isUnknown(error) || isRepairable(error) || (error as? HandlerError)?.code == .deadly
     }
 
     /// Returns whether this program cannot call the handler, and a later version may.

@@ -65,18 +65,14 @@ extension PubSubEvent.Change {
             Self.make(
                 Wire.items, node,
                 ids.map {
-                    Element(
-                        Wire.retract, namespace: Namespaces.pubsubEvent, attributes: [Wire.id: $0])
+                    Element(Wire.retract, namespace: Namespaces.pubsubEvent, attributes: [Wire.id: $0])
                 })
         case .purged: Self.make(Wire.purge, node)
         case .deleted(let redirect):
             Self.make(
                 Wire.delete, node,
                 redirect.map {
-                    [
-                        Element(
-                            Wire.redirect, namespace: Namespaces.pubsubEvent, attributes: [Wire.uri: $0])
-                    ]
+                    [Element(Wire.redirect, namespace: Namespaces.pubsubEvent, attributes: [Wire.uri: $0])]
                 } ?? [])
         case .configured(let form): Self.make(EventWire.configuration, node, form.map { [$0.element] } ?? [])
         case .subscription(let subscription): subscription.element(node: node)
@@ -86,15 +82,13 @@ extension PubSubEvent.Change {
     }
 
     private static func make(_ name: String, _ node: ForeignText, _ children: [Element] = []) -> Element {
-        Element(
-            name, namespace: Namespaces.pubsubEvent, attributes: [Wire.node: node], children: children)
+        Element(name, namespace: Namespaces.pubsubEvent, attributes: [Wire.node: node], children: children)
     }
 
     private static func make(
         _ name: String, _ node: ForeignText, _ member: ForeignText, _ what: any TextConvertible
     ) -> Element {
-        make(
-            name, node, [Element(what, namespace: Namespaces.pubsubEvent, attributes: [Wire.node: member])])
+        make(name, node, [Element(what, namespace: Namespaces.pubsubEvent, attributes: [Wire.node: member])])
     }
 }
 

@@ -208,8 +208,7 @@ extension StoreContents {
     }
 
     private static func count(_ rows: String, _ snapshot: borrowing Snapshot) throws(HandlerError) -> Int64 {
-        try snapshot.first("SELECT count(*) FROM \(rows)") { $0.integer(0) }
-            ?? 0
+        try snapshot.first("SELECT count(*) FROM \(rows)") { $0.integer(0) } ?? 0
     }
 }
 

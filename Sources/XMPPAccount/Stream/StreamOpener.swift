@@ -66,8 +66,7 @@ struct StreamOpener: Sendable {
         while true {
             do {
                 let known = try login.recall()
-                let stream =
-                    try await connect(connector, to: next, known)
+                let stream = try await connect(connector, to: next, known)
                 var opening = SessionOpening(opener: self, stream: stream, known: known)
                 switch try await opening.run() {
                 case .opened(let outcome):

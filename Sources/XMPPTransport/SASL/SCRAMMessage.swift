@@ -45,8 +45,7 @@ package struct SCRAMMessage {
     package static func malformed(_ what: String) -> SASLError {
         SASLError(
             .malformedMessage,
-            "The other side's SCRAM message breaks the protocol; "
-                + "report this to its operator.",
+            "The other side's SCRAM message breaks the protocol; report this to its operator.",
             cause: what)
     }
 

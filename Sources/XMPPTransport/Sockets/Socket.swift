@@ -92,8 +92,7 @@ package final class Socket: ByteStream {
         case .timedOut:
             TransportError(
                 .connectionReset,
-                "The connection to \(peer) broke because "
-                    + "the peer stopped answering; reconnect.",
+                "The connection to \(peer) broke because the peer stopped answering; reconnect.",
                 cause: error.detail)
         case .connectionReset, .brokenPipe:
             TransportError(
@@ -106,16 +105,14 @@ package final class Socket: ByteStream {
         default:
             TransportError(
                 .systemFailure,
-                "The connection to \(peer) failed; "
-                    + "reconnect.", cause: error.detail)
+                "The connection to \(peer) failed; reconnect.", cause: error.detail)
         }
     }
 
     static func creationFailure(_ error: Errno) -> TransportError {
         TransportError(
             .systemFailure,
-            "No socket could be made; close other connections or raise "
-                + "the limit of open files.",
+            "No socket could be made; close other connections or raise the limit of open files.",
             cause: error.detail)
     }
 }
