@@ -148,8 +148,7 @@ struct Judge {
                 (Int($0.integer(0)), Int($0.integer(1)))
             }
             verdict.owners.staleCommits = try Witness.staleCommits(in: step)
-            verdict.owners.epochs =
-                try numbers("SELECT max(epoch) FROM ownership", in: step).first.map(Int.init) ?? 0
+            verdict.owners.epochs = try count("SELECT max(epoch) FROM ownership", in: step)
             verdict.resumed = sessions?.0 ?? 0
             verdict.rebound = max(0, (sessions?.1 ?? 0) - 1)
             return verdict
@@ -174,17 +173,14 @@ struct Judge {
         counts.invalidated = try ended(.invalidated, in: step)
         // Parked and quarantined rows have not ended, so they count as pending, including those of modules. Modules bind as many
         // handlers as they need.
-        counts.pending =
-            try numbers("SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql)", in: step)
-            .first
-            .map(Int.init) ?? 0
+        counts.pending = try count(
+            "SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql)", in: step)
         let ends = counts.result + counts.error + counts.timeout + counts.invalidated
-        let own = try numbers(
+        let own = try count(
             "SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql) AND name LIKE 'simulation.%'",
-            in: step
-        ).first.map(Int.init)
-        counts.lost = max(0, counts.bound - ends - (own ?? 0))
-        counts.repeated = max(0, ends + (own ?? 0) - counts.bound)
+            in: step)
+        counts.lost = max(0, counts.bound - ends - own)
+        counts.repeated = max(0, ends + own - counts.bound)
         try compareEffects(requests, messages, &counts, in: step)
         try compareTimers(timers, filings, &counts, in: step)
         counts.repeated += repeatedInOneSession(sightings.requests)
@@ -291,6 +287,10 @@ struct Judge {
     /// Counts the duplicates that the peer received from one full address, which stands for one session.
     private func repeatedInOneSession(_ arrivals: [PeerSightings.Arrival]) -> Int {
         arrivals.count - Set(arrivals).count
+    }
+
+    private func count(_ sql: String, in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first(sql) { Int($0.integer(0)) } ?? 0
     }
 
     private func numbers(_ sql: String, in step: borrowing Step) throws(HandlerError) -> [Int64] {
