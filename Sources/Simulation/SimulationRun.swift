@@ -255,9 +255,7 @@ package final class SimulationRun {
             complain("main did not settle: \(error)")
         }
         try quitMain()
-        if life.state == .foreground {
-            life.make(.init(from: .foreground, move: .quit, to: .gone))
-        }
+        if life.state == .foreground { life.make(.init(from: .foreground, move: .quit, to: .gone)) }
         // Stores the stanzas that arrived while main was closing.
         try runWorker()
     }

@@ -353,9 +353,7 @@ public final class Account: Sendable {
         } catch {
             return refuse(error)
         }
-        if !mailbox.post(command) {
-            refuse(AccountError(.closed, "the account was closed; make a new one"))
-        }
+        if !mailbox.post(command) { refuse(AccountError(.closed, "the account was closed; make a new one")) }
     }
 }
 

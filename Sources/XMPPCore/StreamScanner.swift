@@ -275,9 +275,7 @@ struct StreamScanner {
         if isClosed {
             throw ParserFault.stream(.notWellFormed, "A second root element after the end of the stream.")
         }
-        if byte <= 0x3F, byte != UInt8(ascii: ":") {
-            throw ParserFault.noTag
-        }
+        if byte <= 0x3F, byte != UInt8(ascii: ":") { throw ParserFault.noTag }
         if depth + 1 > limits.depth { throw ParserFault.exceeded("depth", limits.depth) }
         elements += 1
         if depth > 0, elements > limits.elements {

@@ -131,9 +131,7 @@ struct OmemoCommand {
             throw CommandFailure("\(user) never had the key \(key.fingerprint); compare the fingerprint")
         }
         let devices = try keyring.devices(of: user, in: step).filter { $0.key == key }
-        if isJSON {
-            return try DeviceReport(own: own, devices: devices).lines(isJSON: true, withOwn: false)
-        }
+        if isJSON { return try DeviceReport(own: own, devices: devices).lines(isJSON: true, withOwn: false) }
         return ["\(user): the key \(key.fingerprint) is \(trust) now"]
     }
 

@@ -200,9 +200,7 @@ package struct StreamManagement: Sendable {
         if policy.requestsAfterStanzas > 0, unasked >= policy.requestsAfterStanzas {
             due.append(unaskedSince)
         }
-        if policy.requestsAfter > .zero {
-            due.append(TimeSource.sum(unaskedSince, policy.requestsAfter))
-        }
+        if policy.requestsAfter > .zero { due.append(TimeSource.sum(unaskedSince, policy.requestsAfter)) }
         return due.min()
     }
 
