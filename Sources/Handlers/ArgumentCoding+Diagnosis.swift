@@ -59,9 +59,7 @@ extension ArgumentCoding {
         do {
             _ = try JSONDecoder().decode(type, from: encoder().encode(value))
             return nil
-        } catch {
-            return error as? DecodingError
-        }
+        } catch { return error as? DecodingError }
     }
 
     private static func replacingNumbers(

@@ -116,9 +116,7 @@ struct Invocation: Sendable {
         for version in stored.version..<max(stored.version, H.version) {
             do {
                 try H.upcast(&record, from: version)
-            } catch {
-                throw HandlerError(.upcastFailed, plainReason(error), cause: error)
-            }
+            } catch { throw HandlerError(.upcastFailed, plainReason(error), cause: error) }
         }
         record.merge(overrides)
         return try ArgumentCoding.encode(record)

@@ -126,9 +126,7 @@ enum PubSubReading {
         case .result(let payload):
             do throws(PubSubError) {
                 return .success(try read(payload))
-            } catch {
-                return .error(error)
-            }
+            } catch { return .error(error) }
         }
     }
 

@@ -63,9 +63,7 @@ extension SimulationRun {
             while let line = try main.output?.readLine(deadline: .now + limit) {
                 if let word = words.first(where: { line == $0 }) { return word }
             }
-        } catch {
-            throw SimulationError("main did not say '\(words.joined(separator: "' or '"))': \(error)")
-        }
+        } catch { throw SimulationError("main did not say '\(words.joined(separator: "' or '"))': \(error)") }
         throw SimulationError("main ended before it said '\(words.joined(separator: "' or '"))'")
     }
 

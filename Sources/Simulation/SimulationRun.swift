@@ -152,9 +152,7 @@ package final class SimulationRun {
             while let line = try process.output?.readLine(deadline: .now + .seconds(30)) {
                 if line == "connected" { return }
             }
-        } catch {
-            throw SimulationError("main did not connect: \(error)")
-        }
+        } catch { throw SimulationError("main did not connect: \(error)") }
         throw SimulationError("main ended before it had connected; its complaint stands above")
     }
 

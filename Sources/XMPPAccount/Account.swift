@@ -350,9 +350,7 @@ public final class Account: Sendable {
                     AccountLoop(self)
                 }
             }
-        } catch {
-            return refuse(error)
-        }
+        } catch { return refuse(error) }
         if !mailbox.post(command) { refuse(AccountError(.closed, "the account was closed; make a new one")) }
     }
 }

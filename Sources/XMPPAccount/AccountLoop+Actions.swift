@@ -39,9 +39,7 @@ extension AccountLoop {
         do {
             try body()
             return nil
-        } catch {
-            return error
-        }
+        } catch { return error }
     }
 
     // MARK: Taking over, giving back

@@ -133,9 +133,7 @@ extension AccountLoop {
             return .success(())
         } catch let error as HandlerError where error.isStorageFailure {
             throw error
-        } catch {
-            return .failure(error)
-        }
+        } catch { return .failure(error) }
     }
 
     /// Timeouts, the count, and what goes to the socket next: the end of every step of an open stream.

@@ -54,9 +54,7 @@ final class PlainOutput {
         frame = Frame(number: lastNumber, depth: outer.depth + 1, start: count, firstMember: members.count)
         do {
             try value.encode(to: PlainEncoder(output: self, frame: lastNumber, type: T.self))
-        } catch {
-            throw refuse()
-        }
+        } catch { throw refuse() }
         if frame.isObject || !frame.isStarted { endObject() }
         frame = outer
     }

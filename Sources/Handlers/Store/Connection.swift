@@ -152,9 +152,7 @@ final class Connection {
         do {
             try checkUsable()
             return try body()
-        } catch {
-            throw remembered(error)
-        }
+        } catch { throw remembered(error) }
     }
 
     private func remembered(_ error: HandlerError) -> HandlerError {

@@ -44,9 +44,7 @@ final class Lease: Sendable {
         } catch {
             do {
                 try store.step { try $0.transaction.fail(self, error) }
-            } catch let failure {
-                return Unsettled(lease: self, error: error, failure: failure)
-            }
+            } catch let failure { return Unsettled(lease: self, error: error, failure: failure) }
         }
         return nil
     }

@@ -47,9 +47,7 @@ struct OmemoArrival {
                     encrypted.append(read)
                 }
             }
-        } catch {
-            return try fail(error, nil, nil, nil, in: step)
-        }
+        } catch { return try fail(error, nil, nil, nil, in: step) }
         try handle(encrypted, own: own, in: step)
     }
 
@@ -193,9 +191,7 @@ struct OmemoArrival {
             try service.sessions.recordUse(old, with: peer, in: step)
             if decrypted.isKeyExchange { try service.sessions.trim(peer.jid, in: step) }
             return .success(Opened(keyMaterial: decrypted.plaintext, identity: identity, trust: trust))
-        } catch let failure as SignalFailure {
-            return .failure(failure)
-        }
+        } catch let failure as SignalFailure { return .failure(failure) }
     }
 
     /// Stores the session as it is now.

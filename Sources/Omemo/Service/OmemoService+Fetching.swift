@@ -191,9 +191,7 @@ struct BundleFetched: Handler {
             return nil
         } catch let error as OmemoError {
             return error.message
-        } catch let failure as SignalFailure {
-            return failure.error.message
-        }
+        } catch let failure as SignalFailure { return failure.error.message }
     }
 }
 

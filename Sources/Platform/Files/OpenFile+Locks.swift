@@ -21,9 +21,7 @@ extension OpenFile {
             return true
         } catch .wouldBlock {
             return false
-        } catch .permissionDenied {
-            return false
-        }
+        } catch .permissionDenied { return false }
     }
 
     /// Takes the lock of a byte for writing, waiting while another description holds it.

@@ -50,9 +50,7 @@ package struct Client {
         try await account.listen(as: "client", ClientApp.Received().durable)
         do {
             try await account.connect(retrying: retrying)
-        } catch {
-            throw Self.advised(error, account)
-        }
+        } catch { throw Self.advised(error, account) }
         try await account.caughtUp()
     }
 

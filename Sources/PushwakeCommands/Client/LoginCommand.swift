@@ -41,9 +41,7 @@ package struct LoginCommand {
         do {
             return try await client.account.request(.discoInfo(of: client.account.configuration.jid.bare))
                 .features
-        } catch is StanzaError {
-            return []
-        }
+        } catch is StanzaError { return [] }
     }
 
     /// Describes the features of a server that matter to a messenger.

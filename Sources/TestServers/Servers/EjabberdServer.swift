@@ -113,9 +113,7 @@ package final class EjabberdServer: TestServer {
             try child.write(command + "\n")
             let line = try child.output?.readLine(deadline: .now + .seconds(20)) { $0.hasPrefix("> ") }
             return String(line?.dropFirst(2) ?? "")
-        } catch {
-            throw TestServerError(.wrongState, "ejabberd does not answer: \(error.message)")
-        }
+        } catch { throw TestServerError(.wrongState, "ejabberd does not answer: \(error.message)") }
     }
 
     // MARK: - Streams
@@ -219,9 +217,7 @@ package final class EjabberdServer: TestServer {
         let answer: String?
         do throws(ChildProcessError) {
             answer = try child.output?.readLine(deadline: deadline) { $0.hasPrefix("> ") }
-        } catch {
-            throw process.failure(error.message, log: log)
-        }
+        } catch { throw process.failure(error.message, log: log) }
         guard answer == "> ready" else { throw process.failure("It says \(answer ?? "nothing")", log: log) }
         // ejabberd accepts connections only some milliseconds after it reports its start.
         let awaited = [ports.startTLS, ports.directTLS] + (options.largestUpload == nil ? [] : [ports.web])

@@ -37,9 +37,7 @@ final class NewFile {
             try FileSystem.link(partial, as: path)
         } catch .alreadyExists {
             throw Self.exists(path)
-        } catch {
-            throw LocalFile.failure(error, path)
-        }
+        } catch { throw LocalFile.failure(error, path) }
         isNamed = true
         FileSystem.remove(partial)
     }

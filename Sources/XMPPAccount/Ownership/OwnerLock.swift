@@ -18,9 +18,7 @@ final class OwnerLock {
     init(path: String, beside database: String) throws(AccountError) {
         do {
             (file, wasNarrowed) = try PrivateFile.open(path, beside: database)
-        } catch {
-            throw AccountError(.invalidConfiguration, error.message, cause: error)
-        }
+        } catch { throw AccountError(.invalidConfiguration, error.message, cause: error) }
         guard SentProgress.isValid(file) else {
             let error = PrivateFile.foreign(path, "holds what this library has not written")
             throw AccountError(.invalidConfiguration, error.message, cause: error)

@@ -28,9 +28,7 @@ final class OwnerSocket: Sendable {
     init(path: String, beside database: String) throws(AccountError) {
         do {
             try PrivateFile.checkName(path, kind: .socket, beside: database)
-        } catch {
-            throw AccountError(.invalidConfiguration, error.message, cause: error)
-        }
+        } catch { throw AccountError(.invalidConfiguration, error.message, cause: error) }
         do throws(Errno) {
             listener = try StreamSocket.listening(atPath: path, backlog: 8)
         } catch {
@@ -86,9 +84,7 @@ final class OwnerSocket: Sendable {
                 client.send(byte: decide(question).rawValue)
             }
             return true
-        } catch {
-            return !error.isExhaustion
-        }
+        } catch { return !error.isExhaustion }
     }
 
     /// Asks the owner.

@@ -71,9 +71,7 @@ extension ServerNegotiation {
             }
             phase = .exchanging(server, request)
             return [.send(Element("challenge", namespace: Namespaces.sasl2, text: Crypto.base64(challenge)))]
-        } catch {
-            return refuseExtensible("not-authorized")
-        }
+        } catch { return refuseExtensible("not-authorized") }
     }
 
     private mutating func finish(
@@ -89,9 +87,7 @@ extension ServerNegotiation {
             let account = server.user ?? ""
             let token = token(for: account, request, behavior, &tokens)
             return succeed(account, signature, request, token: token)
-        } catch {
-            return refuseExtensible("not-authorized")
-        }
+        } catch { return refuseExtensible("not-authorized") }
     }
 
     /// The token that the request asks for.

@@ -39,9 +39,7 @@ package final class Socket: ByteStream {
         do throws(Errno) {
             let (one, other) = try StreamSocket.pair()
             return (Socket(one, peer: "a socket pair"), Socket(other, peer: "a socket pair"))
-        } catch {
-            throw creationFailure(error)
-        }
+        } catch { throw creationFailure(error) }
     }
 
     /// Accepts a waiting connection of a listening descriptor; nil when none waits.
@@ -59,18 +57,14 @@ package final class Socket: ByteStream {
             guard let handle else { throw .badDescriptor }
             guard let count = try handle.receive(into: buffer) else { return .wouldBlock }
             return count == 0 ? .closed : .bytes(count)
-        } catch {
-            throw broken(error)
-        }
+        } catch { throw broken(error) }
     }
 
     package func send(_ bytes: UnsafeRawBufferPointer) throws(TransportError) -> Int {
         do throws(Errno) {
             guard let handle else { throw .badDescriptor }
             return try handle.send(bytes)
-        } catch {
-            throw broken(error)
-        }
+        } catch { throw broken(error) }
     }
 
     package func hasArrivedBytes() -> Bool { handle?.hasArrivedBytes ?? false }
