@@ -172,6 +172,12 @@ enum PubSubRequest {
         return Element(name, namespace: namespace, attributes: [Wire.node: node])
     }
 
+    static func check(service: JID) throws(AccountError) {
+        guard service.isBare else {
+            throw invalid("\(service) has a resource, but nodes are at bare addresses; give \(service.bare)")
+        }
+    }
+
     /// Any name will do that can be written: another one would be asked for in its place.
     static func check(node: any TextConvertible) throws(AccountError) {
         let node = node.foreignText

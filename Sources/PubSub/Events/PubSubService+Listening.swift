@@ -58,11 +58,7 @@ extension PubSubService {
     ) throws -> PubSubListeners {
         _ = try account.module(PubSubEvents.self)
         try PubSubRequest.check(node: node)
-        if let publisher, !publisher.isBare {
-            throw AccountError(
-                .invalidStanza,
-                "\(publisher) has a resource, but nodes are at bare addresses; give \(publisher.bare)")
-        }
+        if let publisher { try PubSubRequest.check(service: publisher) }
         return PubSubListeners(account: account)
     }
 }
