@@ -98,16 +98,7 @@ extension Connection {
         reading name: String, of path: String, flags: Int32, _ files: any StoreFiles
     ) throws(HandlerError) {
         try files.checkReadable(path)
-        var database: OpaquePointer?
-        let code = sqlite3_open_v2(
-            name, &database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | flags,
-            files.virtualFileSystem)
-        guard code == SQLITE_OK, let database else {
-            let error = sqliteError(database, code: code, doing: "opening", path: path)
-            sqlite3_close_v2(database)
-            throw error
-        }
-        self.init(owning: database, path: path)
+        try self.init(opening: name, of: path, flags: SQLITE_OPEN_READONLY | flags, files)
     }
 
     /// In a URI three characters have a meaning of their own.
