@@ -47,8 +47,7 @@ public final class OfflineAccount: Sendable {
     /// - Parameter store: A store opened with `Account.schemas`.
     /// - Throws: As ``/XMPPAccount/Account/init(_:store:)``.
     public convenience init(store: HandlerStore) throws {
-        try self.init(
-            AccountConfiguration(jid: JID("alice@example.test"), password: "unused"), store: store)
+        try self.init(AccountConfiguration(jid: JID("alice@example.test"), password: "unused"), store: store)
     }
 
     /// Closes the account; the store stays open.
@@ -113,7 +112,7 @@ public final class OfflineAccount: Sendable {
         get throws {
             try store.step { step in
                 try step.all("SELECT xml FROM outbox WHERE account = ? ORDER BY seq", account.id) {
-                    (row) throws(HandlerError) in row.blob(0)
+                    $0.blob(0)
                 }
             }.map {
                 try Element(stored: String(decoding: $0, as: UTF8.self), defaultNamespace: Namespaces.client)

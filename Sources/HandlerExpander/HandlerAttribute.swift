@@ -111,9 +111,7 @@ struct HandlerAttribute {
         let expression = ExprSyntax.parse(from: &parser)
         let isWhole = !expression.hasError && expression.description == source
         guard isWhole, !expression.is(OptionalChainingExprSyntax.self), let unwraps = expression.pathUnwraps
-        else {
-            return report.error(.path(text), at: argument.expression)
-        }
+        else { return report.error(.path(text), at: argument.expression) }
         if unwraps { report.error(.pathUnwraps, at: argument.expression) }
     }
 

@@ -109,8 +109,7 @@ extension HandlerDeclaration {
 
     private static func checkModifiers(of function: FunctionDeclSyntax, report: inout HandlerReport) {
         guard let mutating = function.modifiers.first(where: { $0.name.text == "mutating" }) else { return }
-        report.error(
-            .mutating, at: mutating, fixIts: [FixIt("Remove 'mutating'", .removing(mutating))])
+        report.error(.mutating, at: mutating, fixIts: [FixIt("Remove 'mutating'", .removing(mutating))])
     }
 
     /// Only the isolation that can be seen: the compiler finds the rest, in the expansion. A function that may wait

@@ -11,8 +11,7 @@ struct HandlerExpansion {
     /// The other names that hide the user's inside the added type, besides the arguments.
     static let members: Set = [
         "aliases", "arguments", "availability", "decoder", "durable", "id", "retry", "run", "storedArguments",
-        "upcast",
-        "version",
+        "upcast", "version",
     ]
 
     let handler: HandlerDeclaration

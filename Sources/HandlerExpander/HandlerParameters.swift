@@ -30,8 +30,7 @@ struct HandlerParameters {
         // Where the call is missing, the first parameter is most likely a bound argument, and not looked at.
         for parameter in parameters.dropFirst() {
             guard
-                let argument = HandlerArgument(
-                    parameter, after: arguments, owner: owner, report: &report)
+                let argument = HandlerArgument(parameter, after: arguments, owner: owner, report: &report)
             else { continue }
             arguments.append(argument)
         }
@@ -194,8 +193,7 @@ extension Syntax {
     /// after a dot.
     fileprivate var hiddenName: String? {
         tokens(viewMode: .sourceAccurate).first { token in
-            HandlerExpansion.types.contains(token.text)
-                && token.parent?.is(IdentifierTypeSyntax.self) == true
+            HandlerExpansion.types.contains(token.text) && token.parent?.is(IdentifierTypeSyntax.self) == true
         }?.text
     }
 }

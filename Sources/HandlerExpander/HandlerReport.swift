@@ -35,9 +35,7 @@ struct HandlerFixIt: FixItMessage {
 
 /// Fix-its change as little as they can, so that those of several mistakes can be applied together.
 extension FixIt {
-    init(_ title: String, _ changes: Change...) {
-        self.init(message: HandlerFixIt(title), changes: changes)
-    }
+    init(_ title: String, _ changes: Change...) { self.init(message: HandlerFixIt(title), changes: changes) }
 }
 
 extension FixIt.Change {

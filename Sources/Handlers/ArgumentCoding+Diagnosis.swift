@@ -59,9 +59,7 @@ extension ArgumentCoding {
         do {
             _ = try JSONDecoder().decode(type, from: encoder().encode(value))
             return nil
-        } catch {
-            return error as? DecodingError
-        }
+        } catch { return error as? DecodingError }
     }
 
     private static func replacingNumbers(
@@ -70,8 +68,7 @@ extension ArgumentCoding {
         switch value {
         case .integer, .unsigned, .number, .decimal: replacement(path, value)
         case .array(let items):
-            .array(
-                items.enumerated().map { replacingNumbers(in: $1, at: path + ["\($0)"], by: replacement) })
+            .array(items.enumerated().map { replacingNumbers(in: $1, at: path + ["\($0)"], by: replacement) })
         case .object(let members):
             .object(
                 Dictionary(

@@ -70,9 +70,7 @@ package enum ArgumentCoding {
     package static func value<T: Decodable>(_ type: T.Type, from bytes: [UInt8]) throws -> T {
         do {
             return try PlainJSON.decode(type, from: bytes)
-        } catch {
-            return try JSONDecoder().decode(type, from: Data(bytes))
-        }
+        } catch { return try JSONDecoder().decode(type, from: Data(bytes)) }
     }
 
     static func record(_ bytes: [UInt8], handler: String) throws(HandlerError) -> Record {

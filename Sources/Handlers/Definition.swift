@@ -43,9 +43,6 @@ struct Definition: Sendable {
     /// Whether it runs under a lease, outside the step that calls it.
     var isAsync: Bool { if case .leased = body { true } else { false } }
 
-    /// Whether what it is called with can be kept and made again.
-    var isRestorable: Bool { context is any RestorableContext.Type }
-
     /// Makes the context of a stored call again.
     ///
     /// - Throws: What the context throws; ``HandlerError`` `contextNotRestorable` when its type cannot be kept.
@@ -122,9 +119,7 @@ struct Invocation: Sendable {
         for version in stored.version..<max(stored.version, H.version) {
             do {
                 try H.upcast(&record, from: version)
-            } catch {
-                throw HandlerError(.upcastFailed, plainReason(error), cause: error)
-            }
+            } catch { throw HandlerError(.upcastFailed, plainReason(error), cause: error) }
         }
         record.merge(overrides)
         return try ArgumentCoding.encode(record)

@@ -176,14 +176,14 @@ extension Transaction {
             SELECT (SELECT id FROM event WHERE name = ?1 AND scope IS NOT DISTINCT FROM ?2 ORDER BY id DESC LIMIT 1)
                 - (SELECT id FROM event WHERE name = ?1 AND scope IS NOT DISTINCT FROM ?2 ORDER BY id LIMIT 1)
             """, [name, scope?.rawValue]
-        ) { (row) throws(HandlerError) in row.integer(0) }
+        ) { $0.integer(0) }
         if span ?? 0 < Self.maximumEvents - 1 { return true }
         let count = try connection.first(
             """
             SELECT count(*) FROM
                 (SELECT 1 FROM event WHERE name = ? AND scope IS NOT DISTINCT FROM ? LIMIT ?) AS waiting
             """, [name, scope?.rawValue, Self.maximumEvents]
-        ) { (row) throws(HandlerError) in row.integer(0) }
+        ) { $0.integer(0) }
         return count ?? 0 < Self.maximumEvents
     }
 
@@ -195,9 +195,7 @@ extension Transaction {
             SELECT id, payload, posted_at FROM event WHERE name = ? AND scope IS NOT DISTINCT FROM ?
             ORDER BY id LIMIT 1
             """, [Event.id, scope?.rawValue]
-        ) { (row) throws(HandlerError) in
-            StoredEvent(row: row.integer(0), payload: row.blob(1), postedAt: row.timestamp(2))
-        }
+        ) { StoredEvent(row: $0.integer(0), payload: $0.blob(1), postedAt: $0.timestamp(2)) }
     }
 }
 

@@ -134,9 +134,7 @@ public struct Invalidation: StoredContext, RestorableContext {
     /// The environment in which the handler was bound, for example an account. Nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
-    package init(
-        reason: InvalidationReason, handler: String, environment: (any HandlerEnvironment)? = nil
-    ) {
+    package init(reason: InvalidationReason, handler: String, environment: (any HandlerEnvironment)? = nil) {
         self.reason = reason
         self.handler = handler
         self.environment = environment

@@ -70,9 +70,7 @@ extension DurableHandler {
     ///
     /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when an argument cannot be stored, for example
     ///   a `Double` that is not a number.
-    public var durable: Durable<Context> {
-        get throws(HandlerError) { try Durable(self) }
-    }
+    public var durable: Durable<Context> { get throws(HandlerError) { try Durable(self) } }
 }
 
 /// A named callback whose arguments are stored and which may be called by another process.

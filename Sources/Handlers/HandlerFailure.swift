@@ -53,7 +53,7 @@ extension Transaction {
     ) throws(HandlerError) {
         let failure = try connection.first(
             "SELECT name, scope, attempts, deaths FROM handler WHERE id = ?", [handler]
-        ) { (row) throws(HandlerError) in
+        ) { row in
             HandlerFailure(
                 handler: handler, name: cut(row.text(0), HandlerFailure.nameBytes),
                 scope: row.optionalText(1).map { .init(rawValue: cut($0, HandlerFailure.nameBytes)) },

@@ -62,9 +62,7 @@ public struct Record: CodedAsOneValue, Hashable, Sendable, Codable, ExpressibleB
     /// Replaces arguments by those of `other`, name by name.
     ///
     /// - Parameter other: The arguments that win.
-    package mutating func merge(_ other: Record) {
-        values.merge(other.values) { _, new in new }
-    }
+    package mutating func merge(_ other: Record) { values.merge(other.values) { _, new in new } }
 }
 
 /// The sentence inside a coding error, without Swift's own framing.

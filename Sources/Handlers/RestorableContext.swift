@@ -167,9 +167,7 @@ public struct TimerFired: StoredContext, RestorableContext {
         var missed: Int64
     }
 
-    package func stored() throws -> [UInt8] {
-        try ArgumentCoding.encode(Stored(due: dueAt, missed: missed))
-    }
+    package func stored() throws -> [UInt8] { try ArgumentCoding.encode(Stored(due: dueAt, missed: missed)) }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try ArgumentCoding.value(Stored.self, from: bytes)

@@ -41,8 +41,7 @@ public final class VirtualClock: Sendable {
 
     /// Both hands in the form that a store and an account take.
     public var timeSource: TimeSource {
-        TimeSource(
-            monotonic: { self.monotonic }, wall: { self.wall }, onTurn: { self.onTurn($0) })
+        TimeSource(monotonic: { self.monotonic }, wall: { self.wall }, onTurn: { self.onTurn($0) })
     }
 
     /// Moves both hands forward, then calls the observers in their order.

@@ -31,7 +31,7 @@ package struct InboundRequestTable: Sendable {
                     SELECT 1 FROM inbound_request WHERE account = ?1 AND peer > ?3 || '/' AND peer < ?3 || '0'
                     LIMIT ?4) AS of_peer) < ?4
             """, account, Self.maximum, bare, limit
-        ) { (row) throws(HandlerError) in row.integer(0) != 0 } ?? false
+        ) { $0.integer(0) != 0 } ?? false
     }
 
     /// - Returns: False when a request of that sender and id is open already.
@@ -61,7 +61,7 @@ package struct InboundRequestTable: Sendable {
             """,
             number,
             account, Self.peer(iq), iq.id
-        ) { (row) throws(HandlerError) in row.integer(0) != 0 } ?? false
+        ) { $0.integer(0) != 0 } ?? false
     }
 
     /// Returns whether the request was neither answered nor ended by its time.
@@ -69,7 +69,7 @@ package struct InboundRequestTable: Sendable {
         try step.first(
             "SELECT 1 FROM inbound_request WHERE account = ? AND peer = ? AND stanza_id = ?", account,
             Self.peer(iq), iq.id
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     /// A request that ended.
@@ -111,7 +111,7 @@ package struct InboundRequestTable: Sendable {
     /// Returns the earliest deadline in connected time, or nil when nothing is open.
     package func nextConnectedDeadline(in step: borrowing Step) throws(HandlerError) -> Duration? {
         try step.first("SELECT min(deadline) FROM inbound_request WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.optionalDuration(0)
+            $0.optionalDuration(0)
         } ?? nil
     }
 

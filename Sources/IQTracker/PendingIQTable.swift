@@ -90,8 +90,7 @@ package struct PendingIQTable: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or a request of that id waits already.
     package func insert<Context>(
         stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID<Context>,
-        connectedDeadline: Duration,
-        timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
+        connectedDeadline: Duration, timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """
@@ -123,9 +122,7 @@ package struct PendingIQTable: Sendable {
     ) throws(HandlerError) -> Match {
         guard let request = try find(iq.id, in: step), request.number == number else { return .unknown }
         guard PeerRule.accepts(from: iq.from, asked: request.peer, account: own, isError: iq.type == .error)
-        else {
-            return .refused
-        }
+        else { return .refused }
         try remove(request.stanzaID, in: step)
         return .request(request)
     }
@@ -158,9 +155,7 @@ package struct PendingIQTable: Sendable {
     ) throws(HandlerError) -> (handler: AnyHandlerID, outcome: Outcome)? {
         let held = try step.first(
             "DELETE FROM request WHERE account = ? AND number = ? RETURNING handler, outcome", account, number
-        ) { (row) throws(HandlerError) in
-            (AnyHandlerID(rawValue: row.integer(0)), Outcome(rawValue: row.integer(1)) ?? .result)
-        }
+        ) { (AnyHandlerID(rawValue: $0.integer(0)), Outcome(rawValue: $0.integer(1)) ?? .result) }
         return held
     }
 
@@ -278,8 +273,7 @@ package struct PendingIQTable: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     package func nextConnectedDeadline(in source: borrowing some Readable) throws(HandlerError) -> Duration? {
         try source.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
-            (row) throws(HandlerError) in
-            row.integer(0) == .max ? nil : row.optionalDuration(0)
+            $0.integer(0) == .max ? nil : $0.optionalDuration(0)
         } ?? nil
     }
 

@@ -86,7 +86,7 @@ package struct OmemoKeyring {
             SELECT jid FROM omemo_device WHERE account = ?1 UNION SELECT jid FROM omemo_device_identity WHERE account = ?1
             ORDER BY jid
             """, account
-        ) { (row) throws(HandlerError) in try? JID(row.text(0)) }.compactMap(\.self)
+        ) { try? JID($0.text(0)) }.compactMap(\.self)
     }
 
     package func devices(of jid: JID, in source: borrowing some Readable) throws(HandlerError)

@@ -29,8 +29,6 @@ public struct OmemoError: DetailedError, CodedError {
 extension ErrorCode where Failure == OmemoError {
     /// Data of a peer that breaks the protocol.
     public static var malformed: Self { Self(rawValue: "malformed") }
-    /// A signature does not fit its key.
-    package static var badSignature: Self { Self(rawValue: "bad-signature") }
     /// The message was decrypted before.
     public static var duplicate: Self { Self(rawValue: "duplicate") }
     /// There is no session with the sender's device.

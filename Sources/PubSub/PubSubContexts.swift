@@ -37,14 +37,10 @@ public struct PubSubAnswer<Value: Sendable>: PubSubContext {
     public var service: JID { reply.service }
     /// The node's name. Nil when the service as a whole was asked, or was to choose a name.
     public var node: ForeignText? { reply.node }
-    /// The outcome.
-    public let outcome: Outcome
     let reply: PubSubReply
     let subject: PubSubSubject
-
-    init(reply: PubSubReply, subject: PubSubSubject, outcome: Outcome) {
-        (self.reply, self.subject, self.outcome) = (reply, subject, outcome)
-    }
+    /// The outcome.
+    public let outcome: Outcome
 
     public var value: Value {
         get throws {

@@ -58,18 +58,6 @@ extension OpenName where List == PubSubError {
     /// The service lacks that access model (8.1.2).
     package static var unsupportedAccessModel: Self { Self(rawValue: "unsupported-access-model") }
 
-    /// All conditions of XEP-0060, in the order of the alphabet.
-    package static var defined: [Self] {
-        [
-            .closedNode, .configurationRequired, .invalidJID, .invalidOptions, .invalidPayload,
-            .invalidSubscriptionID, .itemForbidden, .itemRequired, .jidRequired, .maximumItemsExceeded,
-            .maximumNodesExceeded, .nodeFull, .nodeIDRequired, .notInRosterGroup, .notSubscribed,
-            .payloadRequired, .payloadTooBig, .pendingSubscription, .preconditionNotMet,
-            .presenceSubscriptionRequired, .subscriptionIDRequired, .tooManySubscriptions, .unsupported,
-            .unsupportedAccessModel,
-        ]
-    }
-
     /// The advice for the condition; nil for an unknown one.
     var advice: String? { PubSubError.advices[self] }
 }

@@ -45,8 +45,7 @@ public struct PubSubSubscription: Hashable, Sendable {
         let named = element[Wire.jid].map { try? JID($0) } ?? jid
         guard let named, let state = element[Wire.subscription] ?? state?.rawValue else { return nil }
         self.init(
-            named, State(rawValue: state), id: element[Wire.subscriptionID],
-            node: element[Wire.node] ?? node)
+            named, State(rawValue: state), id: element[Wire.subscriptionID], node: element[Wire.node] ?? node)
     }
 
     var element: Element {
@@ -119,11 +118,6 @@ extension OpenName where List == PubSubSubscription {
     public static var subscribed: Self { Self(rawValue: "subscribed") }
     /// Its options have yet to be set; events may not come before.
     public static var unconfigured: Self { Self(rawValue: "unconfigured") }
-
-    /// All states of XEP-0060, in the order of the alphabet.
-    package static var defined: [Self] {
-        [.none, .pending, .subscribed, .unconfigured]
-    }
 }
 
 extension OpenName where List == PubSubAffiliation {
@@ -139,9 +133,4 @@ extension OpenName where List == PubSubAffiliation {
     public static var publishOnly: Self { Self(rawValue: "publish-only") }
     /// May read and publish.
     public static var publisher: Self { Self(rawValue: "publisher") }
-
-    /// All kinds of XEP-0060, in the order of the alphabet.
-    package static var defined: [Self] {
-        [.member, .none, .outcast, .owner, .publishOnly, .publisher]
-    }
 }

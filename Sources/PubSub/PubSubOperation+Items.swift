@@ -95,8 +95,6 @@ extension PubSubOperation where Context == PubSubCompletion {
     public static func retract(
         _ id: any TextConvertible, from node: any TextConvertible, notifying: Bool = true
     ) -> PubSubOperation {
-        change(node.foreignText) { _ in
-            try PubSubRequest.retract(id, from: node, notifying: notifying)
-        }
+        change(node.foreignText) { _ in try PubSubRequest.retract(id, from: node, notifying: notifying) }
     }
 }

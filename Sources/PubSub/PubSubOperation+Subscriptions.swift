@@ -39,9 +39,7 @@ extension PubSubOperation where Context == PubSubCompletion {
     public static func unsubscribe(
         from node: any TextConvertible, as jid: JID? = nil, id: (any TextConvertible)? = nil
     ) -> PubSubOperation {
-        change(node.foreignText) { own in
-            try PubSubRequest.unsubscribe(jid ?? own, id: id, from: node)
-        }
+        change(node.foreignText) { own in try PubSubRequest.unsubscribe(jid ?? own, id: id, from: node) }
     }
 
     /// Changes a subscription's options.

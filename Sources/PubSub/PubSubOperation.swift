@@ -45,8 +45,7 @@ extension PubSubOperation {
         guard let configuration, let node else { return nil }
         let configure = try PubSubRequest.configure(node, with: configuration)
         return PubSubRemedy(
-            configure: configure.serialized(), publish: payload.serialized(),
-            timeout: timeout?.milliseconds)
+            configure: configure.serialized(), publish: payload.serialized(), timeout: timeout?.milliseconds)
     }
 }
 

@@ -81,9 +81,7 @@ struct PubSubReply: Sendable {
             }
             guard let read = PubSubSubscription(element, node: node, jid: jid, state: .subscribed),
                 read.node == node
-            else {
-                throw .nonsense("the answer speaks of another subscription")
-            }
+            else { throw .nonsense("the answer speaks of another subscription") }
             return read
         }
     }
@@ -128,9 +126,7 @@ enum PubSubReading {
         case .result(let payload):
             do throws(PubSubError) {
                 return .success(try read(payload))
-            } catch {
-                return .error(error)
-            }
+            } catch { return .error(error) }
         }
     }
 

@@ -36,9 +36,7 @@ enum PubSubRequest {
         guard limit > 0 else {
             throw invalid("a page of \(limit) items cannot be asked for; ask for 1 or more")
         }
-        return wrapped([
-            try element(Wire.items, of: node), ResultPage.request(position, limit: limit),
-        ])
+        return wrapped([try element(Wire.items, of: node), ResultPage.request(position, limit: limit)])
     }
 
     /// Returns `<publish/>` followed by its options (XEP-0060 sections 7.1.1 and 7.1.5).
@@ -147,14 +145,10 @@ enum PubSubRequest {
         _ name: String, _ changes: [(jid: JID, id: (any TextConvertible)?, element: Element)],
         of node: any TextConvertible
     ) throws(AccountError) -> Element {
-        guard !changes.isEmpty else {
-            throw invalid("no \(name) were to be changed; give at least one")
-        }
+        guard !changes.isEmpty else { throw invalid("no \(name) were to be changed; give at least one") }
         // A service refuses two changes of the same entry (section 8.9.2.4).
         guard Set(changes.map { ForeignText("\($0.id?.foreignText ?? "") \($0.jid)") }).count == changes.count
-        else {
-            throw invalid("one of the \(name) was to be changed in two ways; name each address once")
-        }
+        else { throw invalid("one of the \(name) was to be changed in two ways; name each address once") }
         var list = try element(name, Namespaces.pubsubOwner, of: node)
         for change in changes { list.append(change.element) }
         return wrapped([list])
@@ -176,6 +170,12 @@ enum PubSubRequest {
     ) throws(AccountError) -> Element {
         if let node { try check(node: node) }
         return Element(name, namespace: namespace, attributes: [Wire.node: node])
+    }
+
+    static func check(service: JID) throws(AccountError) {
+        guard service.isBare else {
+            throw invalid("\(service) has a resource, but nodes are at bare addresses; give \(service.bare)")
+        }
     }
 
     /// Any name will do that can be written: another one would be asked for in its place.

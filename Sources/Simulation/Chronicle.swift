@@ -45,8 +45,7 @@ package final class Chronicle {
     package func ended(_ pid: Int32, _ ending: ChildEnding) {
         change(pid) { life in
             life.end = now()
-            life.fate =
-                ending.signal == 9 ? "killed" : ending.status == 0 ? "exited" : "ended: \(ending)"
+            life.fate = ending.signal == 9 ? "killed" : ending.status == 0 ? "exited" : "ended: \(ending)"
             if let last = life.frozen.indices.last, life.frozen[last].count == 1 {
                 life.frozen[last].append(now())
             }

@@ -1,7 +1,6 @@
 import Platform
 import Handlers
 import Synchronization
-import XMPPAccount
 package import XMPPCore
 package import XMPPTestKit
 

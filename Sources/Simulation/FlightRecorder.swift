@@ -130,7 +130,7 @@ package enum FlightRecorder {
 
     private static func flights(_ snapshot: borrowing Snapshot) throws(HandlerError) -> [Flight] {
         let failures = try snapshot.all("SELECT handler, at FROM report_failure ORDER BY at") {
-            (row) throws(HandlerError) in (row.integer(0), row.integer(1))
+            ($0.integer(0), $0.integer(1))
         }
         let failuresOf = Dictionary(grouping: failures, by: \.0).mapValues { $0.map(\.1) }
         return try snapshot.all(
@@ -138,7 +138,7 @@ package enum FlightRecorder {
             SELECT handler, name, arguments, bound_at, bound_by, ended_at, ended_by, outcome, reason, trace
             FROM report_flight ORDER BY bound_at, handler
             """
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Flight(
                 id: row.integer(0), name: row.text(1), arguments: Masking.text(row.blob(2)),
                 bound: row.integer(3), boundBy: row.integer(4), ended: row.optionalInteger(5),
@@ -150,14 +150,12 @@ package enum FlightRecorder {
 
     private static func epochs(_ snapshot: borrowing Snapshot) throws(HandlerError) -> [Epoch] {
         try snapshot.all("SELECT epoch, owner, since FROM report_epoch ORDER BY epoch") {
-            (row) throws(HandlerError) in
-            Epoch(number: row.integer(0), owner: row.text(1), since: row.integer(2))
+            Epoch(number: $0.integer(0), owner: $0.text(1), since: $0.integer(2))
         }
     }
 
     private static func sessions(_ snapshot: borrowing Snapshot) throws(HandlerError) -> [Chronicle.Mark] {
-        try snapshot.all("SELECT at, kind, number FROM report_session ORDER BY at") {
-            (row) throws(HandlerError) in
+        try snapshot.all("SELECT at, kind, number FROM report_session ORDER BY at") { row in
             Chronicle.Mark(
                 at: row.integer(0), kind: row.text(1), text: "session \(row.integer(2)) \(row.text(1))")
         }

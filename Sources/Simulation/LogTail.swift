@@ -21,9 +21,7 @@ struct LogTail {
                 guard count > 0 else { break }
                 bytes += block.prefix(count)
             }
-        } catch {
-            throw SimulationError("\(path) cannot be read: \(error)")
-        }
+        } catch { throw SimulationError("\(path) cannot be read: \(error)") }
         guard let end = bytes.lastIndex(of: UInt8(ascii: "\n")) else { return [] }
         offset += UInt64(end + 1)
         return String(decoding: bytes[..<end], as: UTF8.self).split(separator: "\n")

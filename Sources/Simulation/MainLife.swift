@@ -77,8 +77,7 @@ package struct MainLife {
         case .foreground:
             [
                 (.leave, .background), (.freeze, .frozenForeground),
-                (.freezeInTransaction, .lockedForeground),
-                (.kill, .gone), (.quit, .gone),
+                (.freezeInTransaction, .lockedForeground), (.kill, .gone), (.quit, .gone),
             ]
         case .background:
             [

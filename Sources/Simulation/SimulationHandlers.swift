@@ -1,6 +1,5 @@
 package import Handlers
 import HandlerMacrosSupport
-import PubSub
 package import XMPPAccount
 package import XMPPCore
 
@@ -36,8 +35,7 @@ package enum SimulationApp {
     package static func received(_ call: borrowing Call<MessageReceived>) throws {
         try call.step.execute(
             "INSERT INTO sim_received(stanza_id, sender, body, role) VALUES (?, ?, ?, ?)",
-            call.message.id ?? "",
-            call.message.from?.description ?? "", call.message.body ?? "",
+            call.message.id ?? "", call.message.from?.description ?? "", call.message.body ?? "",
             call.account.configuration.role.rawValue)
         guard let peer = call.message.from, let number = Int(call.message.body ?? "") else { return }
         if number % 5 == 0 {
@@ -116,9 +114,7 @@ package enum SimulationApp {
     }
 
     private static func next(_ table: String, in step: borrowing Step) throws(HandlerError) -> Int {
-        try step.first("SELECT coalesce(max(n), 0) + 1 FROM \(table)") { (row) throws(HandlerError) in
-            Int(row.integer(0))
-        } ?? 1
+        try step.first("SELECT coalesce(max(n), 0) + 1 FROM \(table)") { Int($0.integer(0)) } ?? 1
     }
 
     /// Returns the number of waiting handlers and of unacknowledged stanzas.
@@ -129,6 +125,6 @@ package enum SimulationApp {
                 AND state IN (\(Transaction.State.pending.sql), \(Transaction.State.leased.sql)))
                 + (SELECT count(*) FROM outbox)
             """
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        ) { Int($0.integer(0)) } ?? 0
     }
 }

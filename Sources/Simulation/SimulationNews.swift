@@ -17,9 +17,7 @@ extension SimulationApp {
     @Handler("simulation.news")
     package static func news(_ call: borrowing Call<PubSubEvent.Of<News>>) throws {
         guard case .items(let items) = call.change else { return }
-        let session = try call.step.first("SELECT max(number) FROM session") {
-            (row) throws(HandlerError) in row.integer(0)
-        }
+        let session = try call.step.first("SELECT max(number) FROM session") { $0.integer(0) }
         for item in items {
             try call.step.execute(
                 "INSERT INTO sim_news(n, session, role) VALUES (?, ?, ?)", item.value.n, session ?? 0,

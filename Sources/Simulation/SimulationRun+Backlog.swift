@@ -86,7 +86,7 @@ extension SimulationRun {
         try store.step { step in
             try step.first(
                 "SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql) AND name LIKE 'simulation.%'"
-            ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+            ) { Int($0.integer(0)) } ?? 0
         }
     }
 

@@ -31,9 +31,7 @@ extension SimulationRun {
         let store = try HandlerStore(path: storePath, registry: HandlerRegistry())
         // The store is read before the log, so the backlog may be overestimated, but never underestimated.
         let stored = try store.read { snapshot in
-            try snapshot.first("SELECT count(DISTINCT stanza_id) FROM sim_received") {
-                (row) throws(HandlerError) in Int(row.integer(0))
-            }
+            try snapshot.first("SELECT count(DISTINCT stanza_id) FROM sim_received") { Int($0.integer(0)) }
         }
         flow.sent = try world.sentCount()
         flow.backlog = flow.sent - (stored ?? 0)

@@ -1,7 +1,4 @@
-import FoundationEssentials
 import Platform
-import Handlers
-import XMPPAccount
 import TestServers
 
 // Performs the moves of main's life on real processes.
@@ -66,9 +63,7 @@ extension SimulationRun {
             while let line = try main.output?.readLine(deadline: .now + limit) {
                 if let word = words.first(where: { line == $0 }) { return word }
             }
-        } catch {
-            throw SimulationError("main did not say '\(words.joined(separator: "' or '"))': \(error)")
-        }
+        } catch { throw SimulationError("main did not say '\(words.joined(separator: "' or '"))': \(error)") }
         throw SimulationError("main ended before it said '\(words.joined(separator: "' or '"))'")
     }
 
@@ -154,7 +149,7 @@ extension SimulationRun {
 
     private func awaitStop(_ main: ChildProcess) throws {
         let end = ContinuousClock.now + .seconds(20)
-        while !isStopped(main.processID) {
+        while !main.isStopped {
             guard ContinuousClock.now < end, main.isRunning else {
                 throw SimulationError("main did not stand still when told to")
             }

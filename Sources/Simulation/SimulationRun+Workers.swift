@@ -1,7 +1,6 @@
 import FoundationEssentials
 import Platform
 import Handlers
-import XMPPAccount
 import TestServers
 
 // Starts, watches and kills workers, and waits until their work is done.

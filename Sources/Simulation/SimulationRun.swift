@@ -1,7 +1,6 @@
 import FoundationEssentials
 import Platform
 import Handlers
-import HandlerMacrosSupport
 import HandlersTestKit
 import XMPPAccount
 package import XMPPCore
@@ -153,9 +152,7 @@ package final class SimulationRun {
             while let line = try process.output?.readLine(deadline: .now + .seconds(30)) {
                 if line == "connected" { return }
             }
-        } catch {
-            throw SimulationError("main did not connect: \(error)")
-        }
+        } catch { throw SimulationError("main did not connect: \(error)") }
         throw SimulationError("main ended before it had connected; its complaint stands above")
     }
 
@@ -256,9 +253,7 @@ package final class SimulationRun {
             complain("main did not settle: \(error)")
         }
         try quitMain()
-        if life.state == .foreground {
-            life.make(.init(from: .foreground, move: .quit, to: .gone))
-        }
+        if life.state == .foreground { life.make(.init(from: .foreground, move: .quit, to: .gone)) }
         // Stores the stanzas that arrived while main was closing.
         try runWorker()
     }

@@ -1,6 +1,5 @@
 package import Handlers
 import XMPPAccount
-import XMPPCore
 
 // Requests to peers that do not answer for a long time. They fill a store, and must not slow down any process.
 extension SimulationApp {
@@ -40,7 +39,7 @@ extension SimulationApp {
         throws
     {
         let newest =
-            try step.first("SELECT max(id) FROM handler") { (row) throws(HandlerError) in row.integer(0) }
+            try step.first("SELECT max(id) FROM handler") { $0.integer(0) }
             ?? 0
         let numbers = "WITH RECURSIVE own(n) AS (SELECT ? UNION ALL SELECT n + 1 FROM own WHERE n + 1 < ?)"
         try step.execute(
@@ -61,7 +60,7 @@ extension SimulationApp {
     /// Returns the number of waiting strangers.
     static func strangers(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT count(*) FROM request WHERE stanza_id LIKE 'stranger-%'") {
-            (row) throws(HandlerError) in Int(row.integer(0))
+            Int($0.integer(0))
         } ?? 0
     }
 
@@ -70,6 +69,6 @@ extension SimulationApp {
         try step.first(
             "SELECT count(*) FROM ending WHERE name = ? AND outcome = ? AND reason = ?", Stranger.id,
             Outcome.invalidated.rawValue, InvalidationReason.sessionLost.rawValue
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        ) { Int($0.integer(0)) } ?? 0
     }
 }

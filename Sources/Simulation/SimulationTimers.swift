@@ -1,5 +1,4 @@
 package import Handlers
-import HandlerMacrosSupport
 
 // The delayed work of the simulation. Some messages set a timer, and every other timer fails at first and is retried. Each timer
 // then makes an async handler file a row.

@@ -25,9 +25,7 @@ extension Verdict {
 
     /// Returns every transition that main may make, with its count.
     package static func transitions(_ life: MainLife) -> [Transition] {
-        life.allowed.map {
-            Transition(from: $0.from, move: $0.move, to: $0.to, count: life.counts[$0] ?? 0)
-        }
+        life.allowed.map { Transition(from: $0.from, move: $0.move, to: $0.to, count: life.counts[$0] ?? 0) }
     }
 
     /// Returns the transitions as text, one line for each state in which they start.

@@ -145,11 +145,10 @@ struct Judge {
             try countMessages(&verdict, in: step)
             try countEvents(&verdict, in: step)
             let sessions = try step.first("SELECT sum(resumed_count), sum(bound_count) FROM session") {
-                (row) throws(HandlerError) in (Int(row.integer(0)), Int(row.integer(1)))
+                (Int($0.integer(0)), Int($0.integer(1)))
             }
             verdict.owners.staleCommits = try Witness.staleCommits(in: step)
-            verdict.owners.epochs =
-                try numbers("SELECT max(epoch) FROM ownership", in: step).first.map(Int.init) ?? 0
+            verdict.owners.epochs = try count("SELECT max(epoch) FROM ownership", in: step)
             verdict.resumed = sessions?.0 ?? 0
             verdict.rebound = max(0, (sessions?.1 ?? 0) - 1)
             return verdict
@@ -162,8 +161,7 @@ struct Judge {
     private func countHandlers(_ verdict: inout Verdict, in step: borrowing Step) throws {
         var counts = Verdict.HandlerCounts()
         let requests = try step.all("SELECT n, stanza_id, handler, want FROM sim_request") {
-            (row) throws(HandlerError) in
-            Sent(n: row.integer(0), stanzaID: row.text(1), handler: row.integer(2), want: row.text(3))
+            Sent(n: $0.integer(0), stanzaID: $0.text(1), handler: $0.integer(2), want: $0.text(3))
         }
         let messages = try numbers("SELECT n FROM sim_message", in: step)
         let timers = try numbers("SELECT handler FROM sim_timer", in: step)
@@ -175,17 +173,14 @@ struct Judge {
         counts.invalidated = try ended(.invalidated, in: step)
         // Parked and quarantined rows have not ended, so they count as pending, including those of modules. Modules bind as many
         // handlers as they need.
-        counts.pending =
-            try numbers("SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql)", in: step)
-            .first
-            .map(Int.init) ?? 0
+        counts.pending = try count(
+            "SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql)", in: step)
         let ends = counts.result + counts.error + counts.timeout + counts.invalidated
-        let own = try numbers(
+        let own = try count(
             "SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql) AND name LIKE 'simulation.%'",
-            in: step
-        ).first.map(Int.init)
-        counts.lost = max(0, counts.bound - ends - (own ?? 0))
-        counts.repeated = max(0, ends + (own ?? 0) - counts.bound)
+            in: step)
+        counts.lost = max(0, counts.bound - ends - own)
+        counts.repeated = max(0, ends + own - counts.bound)
         try compareEffects(requests, messages, &counts, in: step)
         try compareTimers(timers, filings, &counts, in: step)
         counts.repeated += repeatedInOneSession(sightings.requests)
@@ -204,8 +199,8 @@ struct Judge {
         _ requests: [Sent], _ messages: [Int64], _ counts: inout Verdict.HandlerCounts,
         in step: borrowing Step
     ) throws {
-        let endings = try step.all("SELECT n, outcome FROM sim_ending") { (row) throws(HandlerError) in
-            (n: row.integer(0), outcome: row.text(1))
+        let endings = try step.all("SELECT n, outcome FROM sim_ending") {
+            (n: $0.integer(0), outcome: $0.text(1))
         }
         let outcomes = Dictionary(grouping: endings, by: \.n)
         for request in requests {
@@ -256,23 +251,15 @@ struct Judge {
     private func ended(_ outcome: Outcome, in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             "SELECT count(*) FROM ending WHERE outcome = ? AND name LIKE 'simulation.%'", outcome.rawValue
-        ) {
-            (row) throws(HandlerError) in
-            Int(row.integer(0))
-        } ?? 0
+        ) { Int($0.integer(0)) } ?? 0
     }
 
     // MARK: Messages
 
     private func countMessages(_ verdict: inout Verdict, in step: borrowing Step) throws {
         var counts = Verdict.MessageCounts()
-        let ours = try step.all("SELECT stanza_id FROM sim_message") { (row) throws(HandlerError) in
-            row.text(0)
-        }
-        let stored = try step.all("SELECT stanza_id FROM sim_received ORDER BY row") {
-            (row) throws(HandlerError) in
-            row.text(0)
-        }
+        let ours = try step.all("SELECT stanza_id FROM sim_message") { $0.text(0) }
+        let stored = try step.all("SELECT stanza_id FROM sim_received ORDER BY row") { $0.text(0) }
         let atPeer = Set(sightings.messages.map(\.id))
         let atUs = Set(stored)
         counts.sent = ours.count + sightings.sent.count
@@ -291,8 +278,7 @@ struct Judge {
 
     private func countEvents(_ verdict: inout Verdict, in step: borrowing Step) throws {
         let rows = try step.all("SELECT n, session, role FROM sim_news ORDER BY row") {
-            (row) throws(HandlerError) in
-            EventAudit.Row(n: Int(row.integer(0)), session: row.integer(1), role: row.text(2))
+            EventAudit.Row(n: Int($0.integer(0)), session: $0.integer(1), role: $0.text(2))
         }
         let session = try numbers("SELECT max(number) FROM session", in: step).first
         verdict.events = EventAudit(rows: rows, published: sightings.published, session: session ?? 0).counts
@@ -303,7 +289,11 @@ struct Judge {
         arrivals.count - Set(arrivals).count
     }
 
+    private func count(_ sql: String, in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first(sql) { Int($0.integer(0)) } ?? 0
+    }
+
     private func numbers(_ sql: String, in step: borrowing Step) throws(HandlerError) -> [Int64] {
-        try step.all(sql) { (row) throws(HandlerError) in row.integer(0) }
+        try step.all(sql) { $0.integer(0) }
     }
 }

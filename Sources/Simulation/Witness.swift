@@ -42,6 +42,6 @@ package enum Witness {
             SELECT count(*) FROM sim_owner AS wrote WHERE NOT took AND NOT EXISTS
                 (SELECT 1 FROM sim_owner WHERE epoch = wrote.epoch AND process = wrote.process AND took)
             """
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        ) { Int($0.integer(0)) } ?? 0
     }
 }

@@ -21,3 +21,12 @@ extension Sequence<UInt8> {
     /// The bytes in lowercase hexadecimal digits, two for each.
     package var hexadecimal: String { map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
 }
+
+extension [UInt8] {
+    /// Reads hexadecimal digits in lower or upper case, two for each byte. Nil for anything else.
+    package init?(hexadecimal digits: some Collection<UInt8>) {
+        let values = digits.compactMap { Character(UnicodeScalar($0)).hexDigitValue }
+        guard values.count == digits.count, values.count % 2 == 0 else { return nil }
+        self = stride(from: 0, to: values.count, by: 2).map { UInt8(values[$0] << 4 | values[$0 + 1]) }
+    }
+}

@@ -1,7 +1,6 @@
 import FoundationEssentials
 public import Handlers
 public import XMPPAccount
-import XMPPTransport
 public import XMPPCore
 
 /// The address of an uploaded file, and its key.

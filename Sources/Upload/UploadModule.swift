@@ -76,9 +76,7 @@ public struct UploadModule: LibraryModule, AccountModule {
     }
 
     /// Ends the waiting uploads, as nothing would continue them.
-    func end(of account: Account, in step: borrowing Step) throws {
-        try account.uploads.endAll(in: step)
-    }
+    func end(of account: Account, in step: borrowing Step) throws { try account.uploads.endAll(in: step) }
 }
 
 extension Account {

@@ -21,8 +21,7 @@ struct UploadServiceTable {
     }
 
     func service(in step: borrowing Step) throws(HandlerError) -> Service? {
-        try step.first("SELECT jid, maximum FROM upload_service WHERE account = ?", account) {
-            (row) throws(HandlerError) in
+        try step.first("SELECT jid, maximum FROM upload_service WHERE account = ?", account) { row in
             row.optionalText(0).flatMap { try? JID($0) }.map {
                 Service(jid: $0, maximum: row.optionalQuantity(1))
             }
@@ -31,9 +30,7 @@ struct UploadServiceTable {
 
     func search(in step: borrowing Step) throws(HandlerError) -> Search {
         try step.first("SELECT round, open, silent, tries FROM upload_service WHERE account = ?", account) {
-            (row) throws(HandlerError) in
-            Search(
-                round: row.integer(0), open: row.integer(1), silent: row.integer(2), tries: row.quantity(3))
+            Search(round: $0.integer(0), open: $0.integer(1), silent: $0.integer(2), tries: $0.quantity(3))
         } ?? Search(round: 0, open: 0, silent: 0, tries: 0)
     }
 

@@ -47,9 +47,8 @@ struct UploadTable {
         ],
         handlers: [
             UploadDue.self, UploadSlotAnswered.self, UploadSlotUnanswered.self, UploadPut.self,
-            UploadAbandoned.self,
-            UploadItemsAnswered.self, UploadServiceAnswered.self, UploadServiceUnanswered.self,
-            UploadSearchDue.self,
+            UploadAbandoned.self, UploadItemsAnswered.self, UploadServiceAnswered.self,
+            UploadServiceUnanswered.self, UploadSearchDue.self,
         ])
 
     /// The state of an upload.
@@ -88,8 +87,7 @@ struct UploadTable {
 
     func insert(
         _ file: UploadFile, _ identity: LocalFile.Identity, encrypted: Bool, recipient: JID?,
-        handler: HandlerID<UploadEnded>?,
-        in step: borrowing Step
+        handler: HandlerID<UploadEnded>?, in step: borrowing Step
     ) throws(HandlerError) -> UploadID {
         try step.execute(
             """
@@ -126,14 +124,14 @@ struct UploadTable {
     func count(upTo limit: Int, in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             "SELECT count(*) FROM (SELECT 1 FROM upload WHERE account = ? LIMIT ?) AS counted", account, limit
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        ) { Int($0.integer(0)) } ?? 0
     }
 
     /// Returns the number of uploads that have a slot or wait for one.
     func active(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             "SELECT count(*) FROM upload WHERE account = ? AND state IN ('asked', 'putting')", account
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        ) { Int($0.integer(0)) } ?? 0
     }
 
     func set(
@@ -145,8 +143,7 @@ struct UploadTable {
 
     func set(_ id: UploadID, slot: UploadSlot?, in step: borrowing Step) throws {
         let json = try slot.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) }
-        try step.execute(
-            "UPDATE upload SET slot = ?, slot_at = ? WHERE id = ?", json, step.now, id.rawValue)
+        try step.execute("UPDATE upload SET slot = ?, slot_at = ? WHERE id = ?", json, step.now, id.rawValue)
     }
 
     func set(_ id: UploadID, link: ForeignText, in step: borrowing Step) throws(HandlerError) {

@@ -64,9 +64,7 @@ extension Uploads {
     }
 
     /// Waits until a timer continues it.
-    func wait(
-        _ id: UploadID, _ state: UploadTable.State, _ delay: Duration, in step: borrowing Step
-    ) throws {
+    func wait(_ id: UploadID, _ state: UploadTable.State, _ delay: Duration, in step: borrowing Step) throws {
         let timer = try step.schedule(UploadDue(upload: id).durable, after: delay, in: account.scope)
         try table.set(id, state, job: AnyHandlerID(timer), in: step)
     }

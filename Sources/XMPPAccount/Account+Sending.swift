@@ -162,8 +162,7 @@ extension Account {
         acknowledged: Durable<StanzaAcknowledged>? = nil, in step: borrowing Step
     ) throws {
         try checkRoom(in: step)
-        let xml = Serializer().bytes(
-            try filtered(outgoing: extended(presence.element, in: step), in: step))
+        let xml = Serializer().bytes(try filtered(outgoing: extended(presence.element, in: step), in: step))
         try checkSize(xml, in: step)
         let handler =
             if let acknowledged { try step.bind(acknowledged) } else { HandlerID<StanzaAcknowledged>?.none }

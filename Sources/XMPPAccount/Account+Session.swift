@@ -4,13 +4,9 @@ public import XMPPCore
 extension Account {
     /// Counts the sessions that were bound so far: what was learned under another number may have changed unnoticed.
     package func sessionNumber(in step: borrowing Step) throws(HandlerError) -> Int64 {
-        try step.first("SELECT number FROM session WHERE account = ?", id) {
-            (row) throws(HandlerError) in row.quantity(0)
-        } ?? 0
+        try step.first("SELECT number FROM session WHERE account = ?", id) { $0.quantity(0) } ?? 0
     }
-}
 
-extension Account {
     /// Returns whether a process has an open stream of this account.
     package func hasOpenStream(in step: borrowing Step) throws(HandlerError) -> Bool {
         try sessions.openNumber(in: step) != nil

@@ -84,7 +84,7 @@ public final class Account: Sendable {
             try step.execute(
                 "INSERT INTO account(jid) VALUES (?) ON CONFLICT DO NOTHING", configuration.jid.description)
             let id = try step.first("SELECT id FROM account WHERE jid = ?", configuration.jid.description) {
-                (row) throws(HandlerError) in row.integer(0)
+                $0.integer(0)
             }
             try SessionTable(account: id ?? 0).create(in: step)
             let places = configuration.ownerPlaces
@@ -112,9 +112,7 @@ public final class Account: Sendable {
     private static func checkTables(in step: borrowing Step) throws {
         let count = try step.first(
             "SELECT count(*) FROM sqlite_schema WHERE name IN ('account', 'request', 'login', 'module')"
-        ) {
-            (row) throws(HandlerError) in row.integer(0)
-        }
+        ) { $0.integer(0) }
         guard count == 4 else {
             throw AccountError(
                 .invalidConfiguration,
@@ -317,9 +315,7 @@ public final class Account: Sendable {
     {
         let box = ResultBox<R>()
         let run = try outbox.numbering(store) { step in box.value = try body(step) }
-        try await ask { completion in
-            .step(StepCommand(run: run, finish: completion))
-        }
+        try await ask { completion in .step(StepCommand(run: run, finish: completion)) }
         // Set by the loop before it completed without an error.
         return box.value!
     }
@@ -354,12 +350,8 @@ public final class Account: Sendable {
                     AccountLoop(self)
                 }
             }
-        } catch {
-            return refuse(error)
-        }
-        if !mailbox.post(command) {
-            refuse(AccountError(.closed, "the account was closed; make a new one"))
-        }
+        } catch { return refuse(error) }
+        if !mailbox.post(command) { refuse(AccountError(.closed, "the account was closed; make a new one")) }
     }
 }
 

@@ -213,7 +213,6 @@ public struct AccountConfiguration: Sendable {
         authentication = .anonymous
         usesTokens = false
     }
-
 }
 
 extension AccountConfiguration: CustomStringConvertible, CustomReflectable {

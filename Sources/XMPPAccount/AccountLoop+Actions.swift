@@ -39,9 +39,7 @@ extension AccountLoop {
         do {
             try body()
             return nil
-        } catch {
-            return error
-        }
+        } catch { return error }
     }
 
     // MARK: Taking over, giving back
@@ -174,9 +172,7 @@ extension AccountLoop {
     /// Reports that the open stream broke.
     func broke(_ error: AccountError, endsSession: Bool = false) {
         guard let stream else { return }
-        feed(
-            .broke(
-                StreamFault(error, endsSession: endsSession), isDelivered: stream.connection.isDelivered))
+        feed(.broke(StreamFault(error, endsSession: endsSession), isDelivered: stream.connection.isDelivered))
     }
 
     private func closeStream(_ closing: AccountMachine.Closing) {

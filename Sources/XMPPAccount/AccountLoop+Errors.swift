@@ -52,7 +52,6 @@ extension AccountError {
 
     /// The refusal of a process that lost the account.
     static var fenced: AccountError {
-        AccountError(
-            .ownershipLost, "another process took this account over; connect again to ask for it")
+        AccountError(.ownershipLost, "another process took this account over; connect again to ask for it")
     }
 }

@@ -41,8 +41,7 @@ extension AccountLoop {
             if needed.areAllNeeded { return .waiting(until: now + Self.forgettingDelay) }
             return .walking(
                 SeenTable.Walk(
-                    age: account.configuration.recognizesDuplicatesFor, needed: needed,
-                    now: step.now))
+                    age: account.configuration.recognizesDuplicatesFor, needed: needed, now: step.now))
         case .walking(var walk):
             let hasMore = try account.seen.forget(&walk, in: step)
             return hasMore ? .walking(walk) : .waiting(until: now + SeenTable.forgetsEvery)

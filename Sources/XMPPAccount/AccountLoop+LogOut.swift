@@ -1,5 +1,4 @@
 import Handlers
-import XMPPCore
 
 // The end of a session that the program asks for, and of all that belonged to it.
 extension AccountLoop {

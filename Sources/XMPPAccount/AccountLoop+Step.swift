@@ -65,8 +65,7 @@ extension AccountLoop {
 
     /// - Returns: How many of the events were taken in; nil when the step was given up.
     private func runOneStep(
-        _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand],
-        _ uncounted: [StreamParser.Event]
+        _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand], _ uncounted: [StreamParser.Event]
     ) -> Int? {
         do {
             if BuiltInFault.splitCommit.isOn { try countApart(events) }
@@ -134,9 +133,7 @@ extension AccountLoop {
             return .success(())
         } catch let error as HandlerError where error.isStorageFailure {
             throw error
-        } catch {
-            return .failure(error)
-        }
+        } catch { return .failure(error) }
     }
 
     /// Timeouts, the count, and what goes to the socket next: the end of every step of an open stream.

@@ -12,9 +12,7 @@ final class AccountLoop: DrivenLoop {
     private(set) var machine = AccountMachine()
     /// The connection of the open stream.
     var stream: OpenStream?
-    var ownership: Ownership? {
-        didSet { account.ownsStream.store(ownership != nil, ordering: .relaxed) }
-    }
+    var ownership: Ownership? { didSet { account.ownsStream.store(ownership != nil, ordering: .relaxed) } }
     let loginMemory = LoginMemory()
     /// Prepares TLS for the first stream.
     var preparation: WorkerThread?
@@ -162,8 +160,7 @@ final class AccountLoop: DrivenLoop {
         (pause, ownEntries) = (nil, 0)
         if let stream, stream.connection.hasBufferedInput { return .none }
         let rest = timeUntilDue
-        var next = Pause(
-            [PollEntry(account.mailbox.signal.fileDescriptor)], milliseconds: rest?.milliseconds)
+        var next = Pause([PollEntry(account.mailbox.signal.fileDescriptor)], milliseconds: rest?.milliseconds)
         if let stream {
             next.entries.append(
                 PollEntry(stream.connection.fileDescriptor, for: stream.connection.pollEvents))

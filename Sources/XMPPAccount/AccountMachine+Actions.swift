@@ -1,5 +1,3 @@
-import XMPPCore
-
 // What an AccountMachine is told, and what it wants to be done.
 extension AccountMachine {
     /// A call of the program that waits for a result. The loop keeps its completion.

@@ -1,6 +1,5 @@
 import Handlers
 import Platform
-import XMPPCore
 
 /// Decides when an account takes over, opens a stream, keeps it, ends it and opens the next one.
 ///
@@ -61,7 +60,7 @@ struct AccountMachine {
         case .sessionRefused: return open()
         case .streamClosed(let error, let isFresh): return streamClosed(error, isFresh: isFresh, now)
         case .loggedOut(let caller, let error): return loggedOut(caller, error, now)
-        case .broke(let fault, let isDelivered): return broke(fault, isDelivered: isDelivered, now)
+        case .broke(let fault, let isDelivered): return end(.broke(fault, isDelivered: isDelivered), now)
         case .ownershipLost(let error): return loseOwnership(error, now)
         case .time where isWaitOver(now): return reopen()
         case .heard, .answered, .committed, .wrote, .ackRequested, .acknowledged, .skipped, .time:
@@ -116,8 +115,7 @@ struct AccountMachine {
         let preparation: [Action] = isPrepared ? [] : [.prepareTLS]
         isPrepared = true
         guard retries else {
-            return preparation
-                + (isOwner ? tookOver(.connect(caller), nil, now) : takeOver(.connect(caller)))
+            return preparation + (isOwner ? tookOver(.connect(caller), nil, now) : takeOver(.connect(caller)))
         }
         isEstablished = true
         retrying.append(caller)
@@ -269,8 +267,7 @@ struct AccountMachine {
                 catchingUp.append(caller)
                 return []
             }
-            let error = AccountError(
-                .connectionFailed, "there is no stream to catch up with; connect first")
+            let error = AccountError(.connectionFailed, "there is no stream to catch up with; connect first")
             return [.finish([caller], error)]
         }
         guard stream.isManaged else {
@@ -331,10 +328,6 @@ struct AccountMachine {
         let ending = end(reason, now)
         if !isFenced { state = isOwner ? .owned(.idle) : .unowned(.idle) }
         return opening + ending
-    }
-
-    private mutating func broke(_ fault: StreamFault, isDelivered: Bool, _ now: Duration) -> [Action] {
-        end(.broke(fault, isDelivered: isDelivered), now)
     }
 
     private mutating func streamClosed(_ error: AccountError, isFresh: Bool, _ now: Duration) -> [Action] {

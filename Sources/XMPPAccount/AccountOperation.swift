@@ -115,9 +115,7 @@ extension IQReply {
     }
 
     var timedOut: AccountError {
-        AccountError(
-            .timedOut,
-            "\(iq.from?.description ?? "the server") has not answered '\(iq.id)' in time")
+        AccountError(.timedOut, "\(iq.from?.description ?? "the server") has not answered '\(iq.id)' in time")
     }
 
     /// Returns the value of an operation, read from its answer in a stored handler.

@@ -14,9 +14,7 @@ extension OwnershipTable {
         sent: SentProgress?, isLocked: () -> Bool, in step: borrowing Step
     ) throws(HandlerError) {
         let isOlder = try sent?.isAhead(of: self, in: step) ?? false
-        let known = try step.first("SELECT copies FROM account WHERE id = ?", account) {
-            (row) throws(HandlerError) in row.integer(0)
-        }
+        let known = try step.first("SELECT copies FROM account WHERE id = ?", account) { $0.integer(0) }
         // Once: the number of the file, or another account of the database, may have shown it.
         if isOlder, try step.copies == known { try step.recordCopy() }
         let copies = try step.copies

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPCore
 
 /// Rules of one open stream: counts, proofs that the server still hears it, and callers that wait for its counts.
 ///

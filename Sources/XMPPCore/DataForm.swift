@@ -42,9 +42,7 @@ public struct DataForm: Hashable, Sendable {
         public init(
             _ name: any TextConvertible, _ values: any TextConvertible..., type: (any TextConvertible)? = nil
         ) {
-            self.name = name.foreignText
-            self.values = values.map(\.foreignText)
-            self.type = type?.foreignText
+            self.init(name, values: values, type: type)
         }
 
         /// Makes a field with a list of values.

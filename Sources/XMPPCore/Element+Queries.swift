@@ -95,9 +95,7 @@ extension Element {
     /// Appends a child element.
     ///
     /// - Parameter child: The element to append.
-    public mutating func append(_ child: Element) {
-        children.append(.element(child))
-    }
+    public mutating func append(_ child: Element) { children.append(.element(child)) }
 
     /// Appends character data, joined with a text node at the end. Empty text does nothing.
     ///

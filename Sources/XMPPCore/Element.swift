@@ -85,8 +85,10 @@ public struct Element: Hashable, Sendable {
     ///   - children: Child elements.
     public init(
         _ name: some TextConvertible, namespace: some TextConvertible,
-        attributes: KeyValuePairs<String, (any TextConvertible)?> = [:], text: (any TextConvertible)? = nil,
-        children: [Element] = []
+        attributes: KeyValuePairs<
+            String,
+            (any TextConvertible)?
+        > = [:], text: (any TextConvertible)? = nil, children: [Element] = []
     ) {
         self.name = name.foreignText
         self.namespace = namespace.foreignText

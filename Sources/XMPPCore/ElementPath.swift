@@ -51,7 +51,9 @@ public struct ElementPath: Hashable, Sendable {
 
     let steps: [Step]
     let attribute: Attribute?
+}
 
+extension ElementPath {
     /// Reads a path that is known only when the program runs.
     ///
     /// - Parameter text: The path, all of it syntax: a foreign name in it may be part of the syntax, too.
@@ -60,11 +62,6 @@ public struct ElementPath: Hashable, Sendable {
         var parser = ElementPathParser()
         try parser.read(syntax: text.foreignText)
         self = try parser.path()
-    }
-
-    init(steps: [Step], attribute: Attribute?) {
-        self.steps = steps
-        self.attribute = attribute
     }
 }
 
@@ -161,17 +158,13 @@ extension Element {
     ///
     /// - Parameter path: Its place: in the attribute at the path's end, or in the element's text.
     /// - Returns: The text; nil when there is no such element or attribute.
-    public func text(at path: ElementPath) -> ForeignText? {
-        first(at: path).map { path.text(in: $0) }
-    }
+    public func text(at path: ElementPath) -> ForeignText? { first(at: path).map { path.text(in: $0) } }
 
     /// Returns every text at a path.
     ///
     /// - Parameter path: Their place: in the attribute at the path's end, or in the elements' texts.
     /// - Returns: The texts in document order.
-    public func texts(at path: ElementPath) -> [ForeignText] {
-        all(at: path).map { path.text(in: $0) }
-    }
+    public func texts(at path: ElementPath) -> [ForeignText] { all(at: path).map { path.text(in: $0) } }
 
     /// Calls `body` with each element at the path until it returns false. It goes down by one call a step, so
     /// `maximumSteps` bounds the stack, however deep the element is.

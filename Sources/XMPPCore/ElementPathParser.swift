@@ -68,9 +68,7 @@ struct ElementPathParser {
     }
 
     private mutating func endStep() throws(ElementPathError) {
-        if attribute != nil {
-            throw error(.attributeNotLast, "End '\(text)' with its attribute.")
-        }
+        if attribute != nil { throw error(.attributeNotLast, "End '\(text)' with its attribute.") }
         guard step.isStarted else { throw error(.missingName, "Write a name for each step of '\(text)'.") }
         if step.isAttribute {
             attribute = try attribute(ForeignText(decoding: step.bytes))

@@ -128,9 +128,7 @@ extension ForeignText {
 }
 
 /// Returns whether both have the same bytes, or both are nil.
-public func == (left: ForeignText?, right: String?) -> Bool {
-    left == right.map { ForeignText($0) }
-}
+public func == (left: ForeignText?, right: String?) -> Bool { left == right.map { ForeignText($0) } }
 /// Returns whether the bytes differ, or one is nil.
 public func != (left: ForeignText?, right: String?) -> Bool { !(left == right) }
 /// Returns whether both have the same bytes, for `switch`.

@@ -97,9 +97,7 @@ extension Timestamp: ForeignValue {
     /// Reads a time (XEP-0082 section 3.2).
     ///
     /// - Parameter text: What a peer wrote.
-    public init?(foreign text: ForeignText) {
-        self.init(text.collapsed)
-    }
+    public init?(foreign text: ForeignText) { self.init(text.collapsed) }
 }
 
 extension ForeignValue where Self: RawRepresentable, RawValue == String {

@@ -75,9 +75,7 @@ enum JIDPreparation {
     // MARK: Checks
 
     /// Checks the context of characters.
-    static func checkCompany(
-        _ mapped: String, _ part: JIDError.Part, _ text: Substring
-    ) throws(JIDError) {
+    static func checkCompany(_ mapped: String, _ part: JIDError.Part, _ text: Substring) throws(JIDError) {
         if let bad = contextFault(mapped) {
             throw JIDError(
                 .forbiddenCharacter, part, text,

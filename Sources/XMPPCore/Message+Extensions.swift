@@ -26,9 +26,7 @@ public enum ChatState: String, Hashable, Sendable, CaseIterable, Codable {
 extension Message {
     /// The chat state of the sender, if the message has one.
     public var chatState: ChatState? {
-        element.elements.first { $0.namespace == Namespaces.chatStates }.flatMap {
-            ChatState($0.name)
-        }
+        element.elements.first { $0.namespace == Namespaces.chatStates }.flatMap { ChatState($0.name) }
     }
 
     /// When the message was first sent, if it was held up on the way (XEP-0203).

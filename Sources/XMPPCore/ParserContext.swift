@@ -143,9 +143,7 @@ final class ParserContext {
     }
 
     private static func restricted(_ pointer: UnsafeMutableRawPointer?) {
-        withBuilder(pointer) {
-            $0.fail(.member(.restrictedXML, "The XML is more than XMPP allows."))
-        }
+        withBuilder(pointer) { $0.fail(.member(.restrictedXML, "The XML is more than XMPP allows.")) }
     }
 
     // MARK: Errors

@@ -67,8 +67,7 @@ public struct Presence: ReadStanza, AddressedStanza {
     ///   - namespace: The content namespace of the stream.
     public init(
         type: Kind? = nil, to: JID? = nil, from: JID? = nil, id: (any TextConvertible)? = nil,
-        children: [Element] = [],
-        namespace: any TextConvertible = Namespaces.client
+        children: [Element] = [], namespace: any TextConvertible = Namespaces.client
     ) {
         self.type = type
         address = StanzaAddress(to: to, from: from, id: id?.foreignText)
@@ -79,7 +78,5 @@ public struct Presence: ReadStanza, AddressedStanza {
     }
 
     /// The priority, -128 to 127. 0 when there is none or it is no such number (RFC 6121 section 4.7.2.3).
-    public var priority: Int8 {
-        element.child("priority", element.namespace).flatMap { Int8($0.text) } ?? 0
-    }
+    public var priority: Int8 { element.child("priority", element.namespace).flatMap { Int8($0.text) } ?? 0 }
 }

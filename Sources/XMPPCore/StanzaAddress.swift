@@ -3,13 +3,9 @@ struct StanzaAddress: Hashable, Sendable {
     let to: JID?
     let from: JID?
     let id: ForeignText?
+}
 
-    init(to: JID?, from: JID?, id: ForeignText?) {
-        self.to = to
-        self.from = from
-        self.id = id
-    }
-
+extension StanzaAddress {
     init(_ element: Element, name: String) throws(StanzaFormatError) {
         guard element.name == name, Namespaces.isContent(element.namespace) else {
             throw StanzaFormatError(

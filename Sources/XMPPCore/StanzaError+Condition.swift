@@ -49,19 +49,6 @@ extension OpenName where List == StanzaError {
     /// Out of order (8.3.3.22).
     package static var unexpectedRequest: Self { Self(rawValue: "unexpected-request") }
 
-    /// All conditions of RFC 6120, in its order.
-    package static var defined: [Self] {
-        [
-            .badRequest, .conflict, .featureNotImplemented, .forbidden, .gone, .internalServerError,
-            .itemNotFound,
-            .jidMalformed, .notAcceptable, .notAllowed, .notAuthorized, .policyViolation,
-            .recipientUnavailable,
-            .redirect, .registrationRequired, .remoteServerNotFound, .remoteServerTimeout,
-            .resourceConstraint,
-            .serviceUnavailable, .subscriptionRequired, .undefinedCondition, .unexpectedRequest,
-        ]
-    }
-
     /// The error type that RFC 6120 associates with the condition, the first one where it names two.
     package var defaultKind: StanzaError.Kind {
         switch self {

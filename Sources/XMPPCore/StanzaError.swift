@@ -45,8 +45,7 @@ public struct StanzaError: DetailedError, CodedError, Hashable {
     ///   - applicationCondition: The extension's own condition, in its own namespace.
     public init(
         _ condition: OpenName<StanzaError>, kind: Kind? = nil, text: (any TextConvertible)? = nil,
-        by: JID? = nil,
-        applicationCondition: Element? = nil
+        by: JID? = nil, applicationCondition: Element? = nil
     ) {
         self.kind = kind ?? condition.defaultKind
         self.condition = condition
@@ -100,9 +99,7 @@ public struct StanzaError: DetailedError, CodedError, Hashable {
         if let applicationCondition { error.append(applicationCondition) }
         return error
     }
-}
 
-extension StanzaError {
     /// The ``condition``.
     public var code: OpenName<StanzaError> { condition }
     /// The peer's sentence; the condition's name if it gave none.

@@ -37,9 +37,7 @@ public struct StanzaFormatError: DetailedError, CodedError, Hashable {
     ///
     /// - Parameter element: The element that could not be read.
     /// - Returns: An iq of type error.
-    package func reply(to element: Element) -> Element? {
-        Self.reply(to: element, stanzaError)
-    }
+    package func reply(to element: Element) -> Element? { Self.reply(to: element, stanzaError) }
 
     /// An error in answer to an IQ that is no result and no error; nil for everything else.
     static func reply(to element: Element, _ error: StanzaError) -> Element? {

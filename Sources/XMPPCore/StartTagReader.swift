@@ -113,9 +113,7 @@ struct StartTagReader {
         return name.lastIndex(of: UInt8(ascii: ":")).map { Array(name[($0 + 1)...]) } ?? name
     }
 
-    private var prefix: [UInt8] {
-        name.lastIndex(of: UInt8(ascii: ":")).map { Array(name[..<$0]) } ?? []
-    }
+    private var prefix: [UInt8] { name.lastIndex(of: UInt8(ascii: ":")).map { Array(name[..<$0]) } ?? [] }
 
     /// The attribute that would declare the element's namespace.
     private var declaration: [UInt8] {

@@ -65,9 +65,7 @@ public struct StreamError: DetailedError, CodedError, Hashable {
         if let applicationCondition { error.append(applicationCondition) }
         return error
     }
-}
 
-extension StreamError {
     /// The ``condition``.
     public var code: OpenName<StreamError> { condition }
     /// The peer's sentence; the condition's name if it gave none.
@@ -78,9 +76,7 @@ extension StreamError {
         let conditions = [condition.rawValue.string] + (applicationCondition.map { [$0.name.string] } ?? [])
         return conditions.joined(separator: ", ") + (text.map { ": \($0)" } ?? "")
     }
-}
 
-extension StreamError {
     /// A defined condition (RFC 6120 section 4.9.3). Open: a name this table does not know is kept as it came.
     package typealias Condition = OpenName<StreamError>
 }
@@ -136,17 +132,4 @@ extension OpenName where List == StreamError {
     package static var unsupportedStanzaType: Self { Self(rawValue: "unsupported-stanza-type") }
     /// The stream's `version` is not supported (4.9.3.25).
     package static var unsupportedVersion: Self { Self(rawValue: "unsupported-version") }
-
-    /// All conditions of RFC 6120, in its order.
-    package static var defined: [Self] {
-        [
-            .badFormat, .badNamespacePrefix, .conflict, .connectionTimeout, .hostGone, .hostUnknown,
-            .improperAddressing, .internalServerError, .invalidFrom, .invalidNamespace, .invalidXML,
-            .notAuthorized,
-            .notWellFormed, .policyViolation, .remoteConnectionFailed, .reset, .resourceConstraint,
-            .restrictedXML,
-            .seeOtherHost, .systemShutdown, .undefinedCondition, .unsupportedEncoding, .unsupportedFeature,
-            .unsupportedStanzaType, .unsupportedVersion,
-        ]
-    }
 }

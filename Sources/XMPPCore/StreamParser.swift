@@ -137,9 +137,7 @@ public final class StreamParser {
     /// - Parameter bytes: Any number of bytes, cut anywhere.
     /// - Returns: What became complete, in order.
     /// - Throws: `StreamParserError`, as for a buffer.
-    public func parse(_ bytes: [UInt8]) throws(StreamParserError) -> [Event] {
-        try withBytes(bytes)
-    }
+    public func parse(_ bytes: [UInt8]) throws(StreamParserError) -> [Event] { try withBytes(bytes) }
 
     /// Parses the next characters of the stream.
     ///

@@ -275,9 +275,7 @@ struct StreamScanner {
         if isClosed {
             throw ParserFault.stream(.notWellFormed, "A second root element after the end of the stream.")
         }
-        if byte <= 0x3F, byte != UInt8(ascii: ":") {
-            throw ParserFault.noTag
-        }
+        if byte <= 0x3F, byte != UInt8(ascii: ":") { throw ParserFault.noTag }
         if depth + 1 > limits.depth { throw ParserFault.exceeded("depth", limits.depth) }
         elements += 1
         if depth > 0, elements > limits.elements {
@@ -316,9 +314,7 @@ struct StreamScanner {
     private mutating func behindSlash(_ byte: UInt8, at index: Int, _ cut: inout Cut)
         throws(ParserFault)
     {
-        guard byte == UInt8(ascii: ">") else {
-            throw ParserFault.slashInTag
-        }
+        guard byte == UInt8(ascii: ">") else { throw ParserFault.slashInTag }
         if depth == 0 { isClosed = true }
         cut.tags += 1
         endTag(at: index, &cut)
@@ -328,8 +324,7 @@ struct StreamScanner {
         if byte == quote {
             state = .startTag
         } else if byte == UInt8(ascii: "<") {
-            throw ParserFault.member(
-                .notWellFormed, "A '<' inside an attribute value; write &lt; instead.")
+            throw ParserFault.member(.notWellFormed, "A '<' inside an attribute value; write &lt; instead.")
         } else if byte == UInt8(ascii: "&") {
             state = .valueReference
         }

@@ -56,8 +56,7 @@ struct TreeBuilder {
         isRootOpen = true
         if header.namespace != Namespaces.stream {
             return fail(
-                .stream(
-                    .invalidNamespace, "The root element is not in the namespace \(Namespaces.stream)."))
+                .stream(.invalidNamespace, "The root element is not in the namespace \(Namespaces.stream)."))
         }
         if header.name != "stream" {
             return fail(.stream(.badFormat, "The root element is not a stream header."))

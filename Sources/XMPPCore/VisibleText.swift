@@ -100,9 +100,7 @@ package struct VisibleText: Hashable, Sendable, CustomStringConvertible, Express
 
     private static func escaped(_ text: String, _ escape: (Unicode.Scalar) -> String) -> String {
         guard !text.utf8.allSatisfy({ 0x20...0x7E ~= $0 }), text.unicodeScalars.contains(where: isHidden)
-        else {
-            return text
-        }
+        else { return text }
         // Bytes: to append several scalars to a view of scalars copies all of it.
         var bytes: [UInt8] = []
         for scalar in text.unicodeScalars {

@@ -10,8 +10,7 @@ package enum AccountModules {
     /// The tables of all of them, part of `Account.schemas`.
     static let schemas: [Schema] = [
         CapabilityTable.schema, RosterModule.schema, BlockingModule.schema, CarbonsModule.schema,
-        DeliveryTable.schema,
-        ArchiveTable.schema, RoomTable.schema, PushModule.schema,
+        DeliveryTable.schema, ArchiveTable.schema, RoomTable.schema, PushModule.schema,
     ]
 
     package static var standard: [any AccountModule] {
@@ -33,8 +32,7 @@ extension Account {
     /// ```swift
     /// let store = try HandlerStore(path: "app.db", registry: .discovered(), schemas: Account.schemas + [orders])
     /// ```
-    public static let schemas: [Schema] =
-        coreSchemas + [VCards.schema] + AccountModules.schemas
+    public static let schemas: [Schema] = coreSchemas + [VCards.schema] + AccountModules.schemas
 }
 
 extension Array where Element == any AccountModule {

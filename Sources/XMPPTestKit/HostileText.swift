@@ -10,7 +10,4 @@ package enum HostileText {
         for index in 0..<bytes / 2 { text.append(marks[index % marks.count]) }
         return String(text)
     }
-
-    /// Returns such text as an XML name, which starts with a letter.
-    package static func name(_ bytes: Int) -> String { "aa" + marks(bytes - 2) }
 }

@@ -84,9 +84,7 @@ public struct TestCertificates: Sendable {
         if flaw == .untrustedAuthority {
             issuer = try makeAuthority(named: "other-authority", commonName: "Another Authority")
         } else if flaw != .selfSigned {
-            issuer = (
-                try Certificate(readFrom: authorityFile), try Key(readFrom: folder + "/authority-key.pem")
-            )
+            issuer = try authority
         }
         try certificate.add(NID_basic_constraints, "critical,CA:FALSE", issuer: issuer.certificate)
         try certificate.add(NID_ext_key_usage, "serverAuth", issuer: issuer.certificate)
@@ -94,12 +92,7 @@ public struct TestCertificates: Sendable {
             try certificate.add(
                 NID_subject_alt_name, alternatives.joined(separator: ","), issuer: issuer.certificate)
         }
-        try certificate.sign(issuer: issuer.certificate, key: issuer.key)
-        let files = ServerCertificate(
-            certificateFile: "\(folder)/\(name).pem", keyFile: "\(folder)/\(name)-key.pem")
-        try certificate.write(to: files.certificateFile)
-        try key.write(to: files.keyFile)
-        return files
+        return try write(certificate, key, issuer: issuer, named: name)
     }
 
     /// Makes a certificate for a client, good for logging in with SASL EXTERNAL (XEP-0178).
@@ -114,20 +107,12 @@ public struct TestCertificates: Sendable {
     {
         let key = try makeKey()
         let certificate = try Certificate(commonName: address, key: key.pointer, validity: -60...86_400)
-        let issuer = (
-            certificate: try Certificate(readFrom: authorityFile),
-            key: try Key(readFrom: folder + "/authority-key.pem")
-        )
+        let issuer = try authority
         try certificate.add(NID_basic_constraints, "critical,CA:FALSE", issuer: issuer.certificate)
         try certificate.add(NID_ext_key_usage, "clientAuth", issuer: issuer.certificate)
         try certificate.add(
             NID_subject_alt_name, "otherName:1.3.6.1.5.5.7.8.5;UTF8:\(address)", issuer: issuer.certificate)
-        try certificate.sign(issuer: issuer.certificate, key: issuer.key)
-        let files = ServerCertificate(
-            certificateFile: "\(folder)/\(name).pem", keyFile: "\(folder)/\(name)-key.pem")
-        try certificate.write(to: files.certificateFile)
-        try key.write(to: files.keyFile)
-        return files
+        return try write(certificate, key, issuer: issuer, named: name)
     }
 
     private static func alternativeName(_ domain: String) -> String {
@@ -143,10 +128,27 @@ public struct TestCertificates: Sendable {
         let certificate = try Certificate(commonName: commonName, key: key.pointer, validity: -60...86_400)
         try certificate.add(NID_basic_constraints, "critical,CA:TRUE", issuer: certificate)
         try certificate.add(NID_key_usage, "critical,keyCertSign,cRLSign", issuer: certificate)
-        try certificate.sign(issuer: certificate, key: key)
-        try certificate.write(to: "\(folder)/\(name).pem")
-        try key.write(to: "\(folder)/\(name)-key.pem")
+        _ = try write(certificate, key, issuer: (certificate, key), named: name)
         return (certificate, key)
+    }
+
+    private var authority: (certificate: Certificate, key: Key) {
+        get throws {
+            (try Certificate(readFrom: authorityFile), try Key(readFrom: folder + "/authority-key.pem"))
+        }
+    }
+
+    /// Signs a certificate, and writes it and its key.
+    private func write(
+        _ certificate: Certificate, _ key: Key, issuer: (certificate: Certificate, key: Key),
+        named name: String
+    ) throws -> ServerCertificate {
+        try certificate.sign(issuer: issuer.certificate, key: issuer.key)
+        let files = ServerCertificate(
+            certificateFile: "\(folder)/\(name).pem", keyFile: "\(folder)/\(name)-key.pem")
+        try certificate.write(to: files.certificateFile)
+        try key.write(to: files.keyFile)
+        return files
     }
 
     private func makeKey() throws -> Key {
@@ -165,9 +167,7 @@ private final class Key {
 
     convenience init(readFrom path: String) throws {
         guard let pointer = try withFile(path, mode: "r", { PEM_read_bio_PrivateKey($0, nil, nil, nil) })
-        else {
-            throw ScriptedServerError(.certificate, "\(path) holds no key.")
-        }
+        else { throw ScriptedServerError(.certificate, "\(path) holds no key.") }
         self.init(pointer)
     }
 
@@ -243,8 +243,7 @@ private func withFile<Result>(_ path: String, mode: String, _ body: (OpaquePoint
     -> Result
 {
     guard let file = BIO_new_file(path, mode) else {
-        throw ScriptedServerError(
-            .certificate, "\(path) cannot be opened: \(Errno.current).")
+        throw ScriptedServerError(.certificate, "\(path) cannot be opened: \(Errno.current).")
     }
     defer { BIO_free(file) }
     return body(file)

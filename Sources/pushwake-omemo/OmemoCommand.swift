@@ -131,17 +131,13 @@ struct OmemoCommand {
             throw CommandFailure("\(user) never had the key \(key.fingerprint); compare the fingerprint")
         }
         let devices = try keyring.devices(of: user, in: step).filter { $0.key == key }
-        if isJSON {
-            return try DeviceReport(own: own, devices: devices).lines(isJSON: true, withOwn: false)
-        }
+        if isJSON { return try DeviceReport(own: own, devices: devices).lines(isJSON: true, withOwn: false) }
         return ["\(user): the key \(key.fingerprint) is \(trust) now"]
     }
 
     /// Returns the selected account.
     private func chosen(in source: borrowing some Readable) throws -> (id: Int64, own: OmemoDevice) {
-        let hasTables = try source.first("SELECT 1 FROM sqlite_schema WHERE name = 'omemo_own'") {
-            (_) throws(HandlerError) in true
-        }
+        let hasTables = try source.first("SELECT 1 FROM sqlite_schema WHERE name = 'omemo_own'") { _ in true }
         let accounts = hasTables == nil ? [] : try OmemoKeyring.accounts(in: source)
         let matching = accounts.filter { account == nil || $0.own.jid == account }
         switch matching.count {

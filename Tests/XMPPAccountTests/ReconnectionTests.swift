@@ -54,9 +54,18 @@ import XMPPCore
         #expect(isGivenUp == [false, false, true, false])
     }
 
+    /// The conditions of RFC 6120 section 4.9.3, in its order.
+    private static let conditions: [StreamError.Condition] = [
+        .badFormat, .badNamespacePrefix, .conflict, .connectionTimeout, .hostGone, .hostUnknown,
+        .improperAddressing, .internalServerError, .invalidFrom, .invalidNamespace, .invalidXML,
+        .notAuthorized, .notWellFormed, .policyViolation, .remoteConnectionFailed, .reset,
+        .resourceConstraint, .restrictedXML, .seeOtherHost, .systemShutdown, .undefinedCondition,
+        .unsupportedEncoding, .unsupportedFeature, .unsupportedStanzaType, .unsupportedVersion,
+    ]
+
     @Test("S16 an unfinished element shows as an error of the XML, and no other error is taken for one")
     func unfinished() {
-        let meant = StreamError.Condition.defined.filter { condition in
+        let meant = Self.conditions.filter { condition in
             let cause = StreamError(condition)
             return Reconnection.isAboutUnfinishedElement(AccountError(.streamError, "ended", cause: cause))
         }

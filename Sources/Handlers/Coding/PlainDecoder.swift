@@ -69,9 +69,7 @@ final class PlainDocument {
         guard !PlainJSON.isSpecial(type) else { throw refuse() }
         do {
             return try T(from: PlainDecoder(document: self, place: place, type: type))
-        } catch {
-            throw refuse()
-        }
+        } catch { throw refuse() }
     }
 
     /// Gives a value the name of its own type in generic code, where the caller has compared the two.

@@ -28,9 +28,7 @@ final class PlainOutput {
     deinit { buffer.deallocate() }
 
     /// The written object, if Foundation would have written the same.
-    var object: [UInt8]? {
-        isPlain && bytes.first == UInt8(ascii: "{") ? [UInt8](bytes) : nil
-    }
+    var object: [UInt8]? { isPlain && bytes.first == UInt8(ascii: "{") ? [UInt8](bytes) : nil }
 
     func refuse() -> NotPlain {
         isPlain = false
@@ -56,9 +54,7 @@ final class PlainOutput {
         frame = Frame(number: lastNumber, depth: outer.depth + 1, start: count, firstMember: members.count)
         do {
             try value.encode(to: PlainEncoder(output: self, frame: lastNumber, type: T.self))
-        } catch {
-            throw refuse()
-        }
+        } catch { throw refuse() }
         if frame.isObject || !frame.isStarted { endObject() }
         frame = outer
     }

@@ -131,9 +131,7 @@ extension UnsafeRawBufferPointer {
         if let integer { return Double(integer) }
         let text = String(decoding: self, as: UTF8.self)
         guard let value = Double(text), value.isNormal, abs(value) < 0x1p53, PlainJSON.text(value) == text
-        else {
-            return nil
-        }
+        else { return nil }
         return value
     }
 }

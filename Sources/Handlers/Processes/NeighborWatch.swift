@@ -32,9 +32,7 @@ final class NeighborWatch: ProcessWatch {
             try edges.add(stop.descriptor)
             if let pipe { try edges.add(pipe.descriptor) }
             return edges
-        } catch {
-            throw SlotFileErrors.cannotWatch(error)
-        }
+        } catch { throw SlotFileErrors.cannotWatch(error) }
     }
 }
 

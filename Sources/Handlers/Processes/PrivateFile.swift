@@ -68,9 +68,7 @@ package enum PrivateFile {
     private static func narrow(_ file: OpenFile, _ path: String) throws(HandlerError) {
         do throws(Errno) {
             try file.setPermissions(0o600)
-        } catch {
-            throw SlotFileErrors.cannotOpen(path, error)
-        }
+        } catch { throw SlotFileErrors.cannotOpen(path, error) }
     }
 
     /// Opens a file to read, if it is one that ``open(_:beside:)`` would open; nil otherwise.

@@ -207,9 +207,7 @@ package final class ProcessSlot: Sendable {
     }
 
     /// Returns whether the store that locks this byte is alive; false for the own byte.
-    package func isAlive(_ aliveByte: Int64) -> Bool {
-        file.handle.isLockedElsewhere(byte: aliveByte)
-    }
+    package func isAlive(_ aliveByte: Int64) -> Bool { file.handle.isLockedElsewhere(byte: aliveByte) }
 
     /// Process that used a slot last; for display.
     package func processID(of slot: Int) -> Int32 {

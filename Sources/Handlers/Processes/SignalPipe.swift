@@ -45,9 +45,7 @@ final class SignalPipe: Sendable {
         do throws(Errno) {
             try withUnsafeBytes(of: UInt8(1)) { (byte) throws(Errno) in try file.write(byte) }
             return true
-        } catch {
-            return error != .wouldBlock
-        }
+        } catch { return error != .wouldBlock }
     }
 
     private func empty() {

@@ -13,9 +13,7 @@ struct SlotFileHeader: Equatable {
     ///
     /// The file is never synced. After a loss of power it may show an older state, so what another boot has written
     /// counts for nothing: its processes are all dead, and any of them may have left leases.
-    static func current() -> SlotFileHeader {
-        SlotFileHeader(words: [mark, version] + boot())
-    }
+    static func current() -> SlotFileHeader { SlotFileHeader(words: [mark, version] + boot()) }
 
     /// Returns the stored header; zeros if the file is too short.
     static func stored(in file: OpenFile) -> SlotFileHeader {

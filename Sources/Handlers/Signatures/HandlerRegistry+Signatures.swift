@@ -5,9 +5,7 @@ extension HandlerRegistry {
     ///
     /// - Throws: ``HandlerError`` with code `unknownSignature` when the arguments of one cannot be seen; it says what to
     ///   write.
-    package var signatures: [HandlerSignature] {
-        get throws(HandlerError) { try signatures { _ in true } }
-    }
+    package var signatures: [HandlerSignature] { get throws(HandlerError) { try signatures { _ in true } } }
 
     private func signatures(of isIncluded: (String) -> Bool) throws(HandlerError) -> [HandlerSignature] {
         var signatures: [HandlerSignature] = []

@@ -14,15 +14,12 @@ extension Connection {
     func settleLog() throws(HandlerError) {
         if BuiltInFault.trustLog.isOn { return }
         try begin()
-        do throws(HandlerError) {
+        try rollingBackOnError { () throws(HandlerError) in
             if try writeLogAgain(isWhole: hasUnsyncedCommits) {
                 // A value that is set again is written nonetheless.
                 try executeOnce("PRAGMA application_id = \(Connection.applicationID)")
             }
             try commit()
-        } catch {
-            rollBack()
-            throw error
         }
     }
 
@@ -35,9 +32,7 @@ extension Connection {
     }
 
     /// Whether the log holds commits, as far as this connection has read it.
-    var hasLog: Bool {
-        get throws(HandlerError) { try log.lastFrame(checkLog) > 0 }
-    }
+    var hasLog: Bool { get throws(HandlerError) { try log.lastFrame(checkLog) > 0 } }
 
     /// Writes the frames again that may not be on the disk.
     ///

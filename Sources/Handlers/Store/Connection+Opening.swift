@@ -17,18 +17,10 @@ extension Connection {
                 "a store is a file, and '\(path)' names none; give the path of a database file")
         }
         try files.prepare(path)
-        var database: OpaquePointer?
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         // SQLite gives names such as "file:…" a meaning of their own; a path with a slash is a file.
         let name = path.hasPrefix("/") ? path : "./" + path
-        let code = sqlite3_open_v2(name, &database, flags, files.virtualFileSystem)
-        guard code == SQLITE_OK, let database else {
-            let error = sqliteError(database, code: code, doing: "opening", path: path)
-            sqlite3_close_v2(database)
-            throw error
-        }
         // From here on the deinit closes the handle when something throws.
-        self.init(owning: database, path: path)
+        try self.init(opening: name, of: path, flags: SQLITE_OPEN_READWRITE, files)
         setBusyTimeout(busyTimeout)
         // What a dead process has left in the log must be written again before it is moved into the database.
         setCheckpointsAtClose(false)
@@ -39,6 +31,21 @@ extension Connection {
         try retryingWhileLocked(milliseconds: busyTimeout, files) { () throws(HandlerError) in
             try configure(synchronous, files)
         }
+    }
+
+    /// - Parameter name: The name of the file for SQLite, which may be a URI.
+    convenience init(
+        opening name: String, of path: String, flags: Int32, _ files: any StoreFiles
+    ) throws(HandlerError) {
+        var database: OpaquePointer?
+        let code = sqlite3_open_v2(
+            name, &database, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, files.virtualFileSystem)
+        guard code == SQLITE_OK, let database else {
+            let error = sqliteError(database, code: code, doing: "opening", path: path)
+            sqlite3_close_v2(database)
+            throw error
+        }
+        self.init(owning: database, path: path)
     }
 
     private func configure(

@@ -53,12 +53,7 @@ final class Connection {
         try checkPlace()
         try open(.begin)
         guard hasFailedSync else { return }
-        do throws(HandlerError) {
-            try mendLog()
-        } catch {
-            rollBack()
-            throw error
-        }
+        try rollingBackOnError { () throws(HandlerError) in try mendLog() }
     }
 
     /// Begins a transaction that only reads: it takes no lock for which a writer would wait, or that it would wait for.
@@ -73,8 +68,13 @@ final class Connection {
         rollBack()
         // Before: what has begun must end also when no memory is left.
         try control.prepare(.rollBack)
+        try rollingBackOnError { () throws(HandlerError) in try control.run(command) }
+    }
+
+    /// Gives the transaction up when a part of it fails.
+    func rollingBackOnError(_ body: () throws(HandlerError) -> Void) throws(HandlerError) {
         do throws(HandlerError) {
-            try control.run(command)
+            try body()
         } catch {
             rollBack()
             throw error
@@ -152,9 +152,7 @@ final class Connection {
         do {
             try checkUsable()
             return try body()
-        } catch {
-            throw remembered(error)
-        }
+        } catch { throw remembered(error) }
     }
 
     private func remembered(_ error: HandlerError) -> HandlerError {

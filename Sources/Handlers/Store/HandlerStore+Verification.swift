@@ -15,10 +15,7 @@ extension HandlerStore {
     public func verify() throws -> [String] {
         let known = Set(registry.names)
         return try read { snapshot in
-            try snapshot.all("SELECT DISTINCT name FROM handler ORDER BY name") {
-                (row) throws(HandlerError) in
-                row.text(0)
-            }
+            try snapshot.all("SELECT DISTINCT name FROM handler ORDER BY name") { $0.text(0) }
         }.filter { !known.contains($0) }
     }
 }

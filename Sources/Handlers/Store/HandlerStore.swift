@@ -118,8 +118,7 @@ public final class HandlerStore: Sendable {
         }
         self.connection = connection
         filePath = connection.filePath
-        readers = ReaderPool(
-            path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
+        readers = ReaderPool(path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
         slot = try system.presence(
             filePath,
             { () throws(HandlerError) in
@@ -196,9 +195,7 @@ public final class HandlerStore: Sendable {
         // Looks before it locks, as the usual start finds nothing.
         let parked = try connection.firstOnce(
             "SELECT 1 FROM handler WHERE \(Transaction.State.parked.condition)"
-        ) {
-            (_) throws(HandlerError) in true
-        }
+        ) { _ in true }
         guard parked != nil else { return }
         let count = try step { try $0.transaction.requeueKnown() }
         guard count > 0 else { return }
@@ -210,9 +207,7 @@ public final class HandlerStore: Sendable {
         listeners.addNeighborListener(listener, action)
     }
 
-    package func removeNeighborListener(_ listener: AnyObject) {
-        listeners.removeNeighborListener(listener)
-    }
+    package func removeNeighborListener(_ listener: AnyObject) { listeners.removeNeighborListener(listener) }
 
     /// Notifies other processes of a commit.
     package func notifyOthers() { slot.notifyOthers() }

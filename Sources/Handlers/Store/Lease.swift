@@ -44,9 +44,7 @@ final class Lease: Sendable {
         } catch {
             do {
                 try store.step { try $0.transaction.fail(self, error) }
-            } catch let failure {
-                return Unsettled(lease: self, error: error, failure: failure)
-            }
+            } catch let failure { return Unsettled(lease: self, error: error, failure: failure) }
         }
         return nil
     }
@@ -100,8 +98,7 @@ extension Transaction {
                 lease = Lease(
                     handler: row.id, attempt: stored.attempts + 1, epoch: epoch,
                     idempotencyKey: try idempotencyKey(of: row.id), stored: stored, call: call,
-                    context: context,
-                    store: store)
+                    context: context, store: store)
                 return nil
             },
             storeUnfinished: { _, unfinished in try keep(row.id, unfinished) })
@@ -121,14 +118,11 @@ extension Transaction {
     private func lend(_ row: DueRow, _ context: any Sendable) throws -> Int64 {
         // What a timer is called with is not kept while it waits; from here on its due time is gone.
         let input = row.input == nil ? try (context as? any RestorableContext)?.storedBytes() : nil
-        try connection.execute(
-            Self.lendRow, [slot.number, input, row.id])
+        try connection.execute(Self.lendRow, [slot.number, input, row.id])
         if BuiltInFault.shareLease.isOn {
             try connection.execute("UPDATE handler SET due = ? WHERE id = ?", [now, row.id])
         }
-        return try connection.first("SELECT epoch FROM handler WHERE id = ?", [row.id]) {
-            (row) throws(HandlerError) in row.integer(0)
-        } ?? 0
+        return try connection.first("SELECT epoch FROM handler WHERE id = ?", [row.id]) { $0.integer(0) } ?? 0
     }
 
     /// What the store was called when the handler was bound, for the ids of a copy go on where those of the original did; and
@@ -139,13 +133,12 @@ extension Transaction {
             SELECT identity.name || '-' || handler.id || '-' || handler.bound_at FROM handler, identity
             WHERE handler.id = ?1 AND identity.newest < ?1 ORDER BY identity.newest DESC LIMIT 1
             """, [id]
-        ) { (row) throws(HandlerError) in row.text(0) } ?? ""
+        ) { $0.text(0) } ?? ""
     }
 
     /// Ends a leased handler together with its effects.
     func close<R>(_ lease: Lease, _ effects: (borrowing Step) throws -> R) throws -> R {
-        let deleted = try connection.execute(
-            Self.deleteLeased, [lease.handler, lease.epoch])
+        let deleted = try connection.execute(Self.deleteLeased, [lease.handler, lease.epoch])
         guard deleted == 1 else { throw lease.lost("another process runs it, or it was ended meanwhile") }
         running = lease.stored
         defer {
@@ -181,7 +174,7 @@ extension Transaction {
         try connection.first(
             "SELECT 1 FROM handler WHERE id = ? AND state = \(State.leased.sql) AND epoch = ?",
             [lease.handler, lease.epoch]
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 }
 
@@ -224,18 +217,15 @@ extension Connection {
             SELECT 1 FROM handler WHERE \(Transaction.State.leased.condition) AND lease = ?1
             UNION ALL SELECT 1 FROM connected_slot WHERE slot = ?1
             """, [slot]
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 
     private func freeing(_ slot: Int, _ body: () throws(HandlerError) -> Void) throws(HandlerError) {
         try begin()
-        do throws(HandlerError) {
+        try rollingBackOnError { () throws(HandlerError) in
             try body()
             try execute("DELETE FROM connected_slot WHERE slot = ?", [slot])
             try commit()
-        } catch {
-            rollBack()
-            throw error
         }
     }
 

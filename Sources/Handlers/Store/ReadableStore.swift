@@ -72,8 +72,7 @@ extension ReadableStore where Self: ~Copyable {
     /// - Throws: ``HandlerError`` with the codes of the store.
     package func dueHandlers(limit: Int = 100) throws(HandlerError) -> [HandlerStatus] {
         try all(
-            HandlerStatus.select("due IS NOT NULL ORDER BY due, id LIMIT ?"), limit,
-            read: HandlerStatus.read)
+            HandlerStatus.select("due IS NOT NULL ORDER BY due, id LIMIT ?"), limit, read: HandlerStatus.read)
     }
 
     /// Handlers in a state, the oldest first.
@@ -105,8 +104,7 @@ extension ReadableStore where Self: ~Copyable {
     /// - Returns: One for each handler, in the order of their names.
     /// - Throws: ``HandlerError`` with the codes of the store.
     package func droppedCalls() throws(HandlerError) -> [DroppedCalls] {
-        try all("SELECT name, calls, bytes, last_at FROM dropped_call ORDER BY name") {
-            (row) throws(HandlerError) in
+        try all("SELECT name, calls, bytes, last_at FROM dropped_call ORDER BY name") { row in
             DroppedCalls(
                 name: row.text(0), calls: Int(row.quantity(1)), bytes: row.quantity(2),
                 lastAt: row.timestamp(3))

@@ -150,7 +150,7 @@ public struct Schema: Sendable {
     func version(in connection: Connection) throws(HandlerError) -> Int {
         let found =
             try connection.firstOnce("SELECT version FROM module_schema WHERE module = ?", [module]) {
-                (row) throws(HandlerError) in Int(row.integer(0))
+                Int($0.integer(0))
             } ?? 0
         guard found >= 0 else {
             throw HandlerError(

@@ -65,7 +65,7 @@ public struct Snapshot: Readable {
     /// - Throws: ``HandlerError`` with the codes of the store.
     package func hasTable(_ name: String) throws(HandlerError) -> Bool {
         try first("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", name) {
-            (_) throws(HandlerError) in true
+            _ in true
         } ?? false
     }
 }

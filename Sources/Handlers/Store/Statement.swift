@@ -27,9 +27,7 @@ final class Statement {
                 return code
             }
         }
-        guard code == SQLITE_OK else {
-            throw sqliteError(database, code: code, doing: "preparing '\(sql)'")
-        }
+        guard code == SQLITE_OK else { throw sqliteError(database, code: code, doing: "preparing '\(sql)'") }
         guard let pointer, !hasMore else {
             sqlite3_finalize(pointer)
             throw HandlerError(

@@ -142,8 +142,7 @@ public struct Step: Readable {
         precondition(
             outcome != .invalidated,
             "a handler is not called when it is invalidated; use invalidate(_:reason:)")
-        return try transaction.end(
-            AnyHandlerID(id), outcome, overrides: overrides, context: .given(context))
+        return try transaction.end(AnyHandlerID(id), outcome, overrides: overrides, context: .given(context))
     }
 
     /// Calls a handler and ends it, unless it waits on.

@@ -41,9 +41,7 @@ package struct SystemFiles: StoreFiles {
             try FileSystem.create(path)
         } catch .alreadyExists {
             return
-        } catch {
-            throw cannotOpen(path, error)
-        }
+        } catch { throw cannotOpen(path, error) }
     }
 
     /// Before SQLite gives the file's mode to -wal and -shm.
@@ -58,9 +56,7 @@ package struct SystemFiles: StoreFiles {
         do throws(Errno) {
             kind = try FileStatus(path).kind
             try FileSystem.checkReadable(path)
-        } catch {
-            throw cannotRead(path, error.description)
-        }
+        } catch { throw cannotRead(path, error.description) }
         guard kind == .regular else { throw cannotRead(path, "it is no file") }
     }
 

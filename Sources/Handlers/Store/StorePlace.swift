@@ -42,7 +42,7 @@ extension HandlerStore {
                 SELECT inode, boot, EXISTS (SELECT 1 FROM handler WHERE \(Transaction.State.leased.condition))
                     OR EXISTS (SELECT 1 FROM connected_slot) FROM place
                 """
-            ) { (row) throws(HandlerError) in
+            ) { row in
                 (
                     place: StoredPlace(inode: row.optionalInteger(0), boot: row.optionalText(1)),
                     hasSlots: row.integer(2) != 0
@@ -65,8 +65,8 @@ extension HandlerStore {
     private func settle(movedTo inode: Int64?, in boot: String?, _ synchronous: Synchronous) throws {
         try step { step in
             // Looks again: another process may have been first.
-            let known = try step.first("SELECT inode, boot FROM place") { (row) throws(HandlerError) in
-                StoredPlace(inode: row.optionalInteger(0), boot: row.optionalText(1))
+            let known = try step.first("SELECT inode, boot FROM place") {
+                StoredPlace(inode: $0.optionalInteger(0), boot: $0.optionalText(1))
             }
             guard let known else { return }
             let place = known.opened(movedTo: inode, in: boot, synchronous)
@@ -102,7 +102,7 @@ extension HandlerStore {
                 SELECT DISTINCT lease FROM handler WHERE \(Transaction.State.leased.condition) AND lease IS NOT NULL
                 UNION SELECT slot FROM connected_slot
                 """
-            ) { (row) throws(HandlerError) in Int(row.integer(0)) }
+            ) { Int($0.integer(0)) }
         }
         let now = time.wall()
         for slot in slots {
@@ -128,18 +128,14 @@ extension Step {
     ///
     /// A module that shares a count or a key with a peer stores this number, and starts again when the number has changed.
     package var copies: Int64 {
-        get throws(HandlerError) {
-            try first("SELECT copies FROM place") { (row) throws(HandlerError) in row.integer(0) } ?? 0
-        }
+        get throws(HandlerError) { try first("SELECT copies FROM place") { $0.integer(0) } ?? 0 }
     }
 
     /// Notes that this database is a copy. Handlers that are bound from now on have other idempotency keys than those that
     /// the original has bound, or will bind, under the same ids; those that are in the copy keep theirs.
     package func recordCopy() throws(HandlerError) {
         let newest =
-            try first("SELECT seq FROM sqlite_sequence WHERE name = 'handler'") {
-                (row) throws(HandlerError) in row.integer(0)
-            } ?? 0
+            try first("SELECT seq FROM sqlite_sequence WHERE name = 'handler'") { $0.integer(0) } ?? 0
         try execute("DELETE FROM identity WHERE newest = ?", newest)
         try execute("INSERT INTO identity(name, newest) VALUES (?, ?)", Self.makeName(), newest)
         try execute("UPDATE place SET copies = copies + 1")

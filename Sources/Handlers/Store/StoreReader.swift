@@ -51,9 +51,7 @@ public final class StoreReader {
         return try read(Connection(reading: path, busyTimeout: busyTimeout, files: SystemFiles()), body)
     }
 
-    private func read<R>(
-        _ connection: Connection, _ body: (borrowing Snapshot) throws -> R
-    ) throws -> R {
+    private func read<R>(_ connection: Connection, _ body: (borrowing Snapshot) throws -> R) throws -> R {
         try Snapshot.lend(
             of: connection, time,
             check: { () throws(HandlerError) in
@@ -85,9 +83,7 @@ private struct FileState: Equatable {
 
 extension Connection {
     /// Opens a database for reading beside others that have it open.
-    convenience init(
-        reading path: String, busyTimeout: Int32, files: any StoreFiles
-    ) throws(HandlerError) {
+    convenience init(reading path: String, busyTimeout: Int32, files: any StoreFiles) throws(HandlerError) {
         try self.init(reading: path.hasPrefix("/") ? path : "./" + path, of: path, flags: 0, files)
         sqlite3_busy_timeout(database, busyTimeout)
     }
@@ -102,16 +98,7 @@ extension Connection {
         reading name: String, of path: String, flags: Int32, _ files: any StoreFiles
     ) throws(HandlerError) {
         try files.checkReadable(path)
-        var database: OpaquePointer?
-        let code = sqlite3_open_v2(
-            name, &database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | flags,
-            files.virtualFileSystem)
-        guard code == SQLITE_OK, let database else {
-            let error = sqliteError(database, code: code, doing: "opening", path: path)
-            sqlite3_close_v2(database)
-            throw error
-        }
-        self.init(owning: database, path: path)
+        try self.init(opening: name, of: path, flags: SQLITE_OPEN_READONLY | flags, files)
     }
 
     /// In a URI three characters have a meaning of their own.

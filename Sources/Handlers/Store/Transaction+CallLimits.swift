@@ -28,7 +28,7 @@ extension Transaction {
                 SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM handler
                 WHERE size IS NOT NULL AND name = ? AND state <> \(State.quarantined.sql)
                 """, [name]
-            ) { (row) throws(HandlerError) in (count: row.integer(0), bytes: row.integer(1)) }
+            ) { (count: $0.integer(0), bytes: $0.integer(1)) }
             kept.isCrowded =
                 sum.map { $0.count >= CallLimits.waiting || $0.bytes >= CallLimits.waitingBytes } ?? false
         }
@@ -47,7 +47,7 @@ extension Transaction {
             SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM handler
             WHERE size IS NOT NULL AND name = ? AND state = \(State.quarantined.sql)
             """, [name]
-        ) { (row) throws(HandlerError) in (calls: Int(row.integer(0)), bytes: row.quantity(1)) }
+        ) { (calls: Int($0.integer(0)), bytes: $0.quantity(1)) }
         guard let sum else { return 0 }
         var (dropped, bytes) = (0, Int64(0))
         while sum.calls - dropped > CallLimits.quarantined || sum.bytes - bytes > CallLimits.quarantinedBytes
@@ -74,7 +74,7 @@ extension Transaction {
             SELECT id, size FROM handler WHERE size IS NOT NULL AND name = ? AND state = \(State.quarantined.sql)
             ORDER BY id LIMIT 1
             """, [name]
-        ) { (row) throws(HandlerError) in (id: row.integer(0), size: row.quantity(1)) }
+        ) { (id: $0.integer(0), size: $0.quantity(1)) }
         guard let oldest else { return nil }
         try connection.execute("DELETE FROM handler WHERE id = ?", [oldest.id])
         return oldest.size
@@ -84,7 +84,7 @@ extension Transaction {
     func trimQuarantine(after id: AnyHandlerID) throws(HandlerError) {
         let name = try connection.first(
             "SELECT name FROM handler WHERE id = ? AND size IS NOT NULL", [id]
-        ) { (row) throws(HandlerError) in row.text(0) }
+        ) { $0.text(0) }
         if let name { try trimQuarantine(of: name) }
     }
 }

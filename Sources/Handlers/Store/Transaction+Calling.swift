@@ -142,9 +142,7 @@ extension Transaction {
     }
 
     /// Stops a handler that killed too many processes before it kills this one.
-    func refuseCulprit(
-        _ stored: StoredHandler, _ definition: Definition, _ context: any Sendable
-    ) throws {
+    func refuseCulprit(_ stored: StoredHandler, _ definition: Definition, _ context: any Sendable) throws {
         guard stored.deaths >= definition.retry.deaths else { return }
         if let culprit = stored.culprit {
             guard culprit == Int64(bitPattern: fingerprint(stored, context)) else { return }
@@ -225,7 +223,7 @@ extension Transaction {
     }
 
     func read(_ id: AnyHandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
-        let stored = try connection.first(query, [id]) { (row) throws(HandlerError) in
+        let stored = try connection.first(query, [id]) { row in
             StoredHandler(
                 id: id, name: row.text(0), version: Int(row.quantity(1)), arguments: row.blob(2),
                 orElseBytes: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
@@ -254,7 +252,7 @@ extension Transaction {
 
     func noSuchHandler(_ id: AnyHandlerID) throws(HandlerError) -> HandlerError {
         let found = try connection.first("SELECT kind, state FROM handler WHERE id = ?", [id]) {
-            (row) throws(HandlerError) in (row.integer(0), row.integer(1))
+            ($0.integer(0), $0.integer(1))
         }
         let sentence =
             switch found {

@@ -74,7 +74,7 @@ extension Transaction {
             SELECT connected, credited, EXISTS (SELECT 1 FROM connected_slot WHERE connected_slot.scope = connected_clock.scope)
             FROM connected_clock WHERE scope = ?
             """, [scope?.rawValue ?? ""]
-        ) { (row) throws(HandlerError) in
+        ) { row in
             ConnectedClock(
                 connected: row.duration(0), credited: row.duration(1), isRunning: row.quantity(2) != 0)
         } ?? ConnectedClock(credited: monotonic)

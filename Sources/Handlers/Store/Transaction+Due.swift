@@ -31,9 +31,7 @@ extension Transaction {
             SELECT id, due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND lane = ? AND due <= ?
             ORDER BY due, id LIMIT ?
             """, [scope?.rawValue, lane.rawValue, now, limit]
-        ) { (row) throws(HandlerError) in
-            Due(id: AnyHandlerID(rawValue: row.integer(0)), time: .wall(row.timestamp(1)))
-        }
+        ) { Due(id: AnyHandlerID(rawValue: $0.integer(0)), time: .wall($0.timestamp(1))) }
     }
 
     /// The rows of a scope whose connected time has run out, longest first.
@@ -45,9 +43,7 @@ extension Transaction {
             SELECT id, connected_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND connected_due <= ?
             ORDER BY connected_due, id LIMIT ?
             """, [scope?.rawValue, connected.milliseconds, limit]
-        ) { (row) throws(HandlerError) in
-            Due(id: AnyHandlerID(rawValue: row.integer(0)), time: .connected(row.duration(1)))
-        }
+        ) { Due(id: AnyHandlerID(rawValue: $0.integer(0)), time: .connected($0.duration(1))) }
     }
 
     /// Reads a row again: one before it in this step may have ended it, called it or set another time.
@@ -60,7 +56,7 @@ extension Transaction {
         return try connection.first(
             "SELECT name, due, lane, period, call, input FROM handler WHERE id = ? AND \(isStillDue)",
             [due.id, time]
-        ) { (row) throws(HandlerError) in
+        ) { row in
             DueRow(
                 id: due.id, name: row.text(0), due: row.optionalTimestamp(1), lane: row.integer(2),
                 period: row.optionalDuration(3), call: row.isNull(4) ? nil : row.blob(4),
@@ -75,7 +71,7 @@ extension Transaction {
             SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND lane = ? AND due IS NOT NULL
             ORDER BY due LIMIT 1
             """, [scope?.rawValue, lane.rawValue]
-        ) { (row) throws(HandlerError) in row.timestamp(0) }
+        ) { $0.timestamp(0) }
     }
 
     /// When the next row of a scope is due, in its connected time.
@@ -85,7 +81,7 @@ extension Transaction {
             SELECT connected_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND connected_due IS NOT NULL
             ORDER BY connected_due LIMIT 1
             """, [scope?.rawValue]
-        ) { (row) throws(HandlerError) in row.duration(0) }
+        ) { $0.duration(0) }
     }
 
     /// The scopes with rows that wait for a clock, beside the program as a whole.
@@ -100,9 +96,7 @@ extension Transaction {
         var last: (scope: String, lane: Int64) = ("", -1)
         while let next = try connection.first(
             Self.nextWaiting, [last.scope, last.lane],
-            { (row) throws(HandlerError) in
-                (scope: row.text(0), lane: row.integer(1), due: row.timestamp(2))
-            })
+            { (scope: $0.text(0), lane: $0.integer(1), due: $0.timestamp(2)) })
         {
             if lanes.contains(where: { $0.rawValue == next.lane }) {
                 wall.append((HandlerScope(next.scope), next.due))
@@ -112,7 +106,7 @@ extension Transaction {
         var connected: [HandlerScope] = []
         while let next = try connection.first(
             "SELECT scope FROM handler WHERE scope > ? AND connected_due IS NOT NULL ORDER BY scope LIMIT 1",
-            [connected.last?.rawValue ?? ""], { (row) throws(HandlerError) in HandlerScope(row.text(0)) })
+            [connected.last?.rawValue ?? ""], { HandlerScope($0.text(0)) })
         { connected.append(next) }
         return (wall, connected)
     }
@@ -173,8 +167,7 @@ extension Transaction {
     /// Ends a handler that was not called in time.
     private func expire(_ row: DueRow, _ environment: (any HandlerEnvironment)?) throws {
         try Failpoint.beforeTimeout.hit()
-        _ = try invalidate(
-            row.id, .timeout, reason: .timedOut, overrides: Record(), environment: environment)
+        _ = try invalidate(row.id, .timeout, reason: .timedOut, overrides: Record(), environment: environment)
     }
 
     /// Calls a periodic timer once for all its times that have passed, and sets the next.
@@ -186,8 +179,7 @@ extension Transaction {
         let missed = (now - due).milliseconds / period.milliseconds
         _ = try callStanding(
             row.id, overrides: call.overrides ?? Record(),
-            context: .given(
-                TimerFired(dueAt: due, missed: missed, environment: environment)))
+            context: .given(TimerFired(dueAt: due, missed: missed, environment: environment)))
         try connection.execute(
             "UPDATE handler SET due = ? WHERE id = ?", [due + period * (missed + 1), row.id])
     }

@@ -20,9 +20,7 @@ extension Transaction {
     func requeueKnown() throws -> Int {
         let parked = try connection.all(
             "SELECT DISTINCT name, version FROM handler WHERE \(State.parked.condition)"
-        ) {
-            (row) throws(HandlerError) in (name: row.text(0), version: row.integer(1))
-        }
+        ) { (name: $0.text(0), version: $0.integer(1)) }
         var count = 0
         for (name, version) in parked {
             guard let definition = registry.definition(named: name), version <= definition.version else {
@@ -48,8 +46,8 @@ extension Transaction {
     }
 
     func state(of id: AnyHandlerID) throws(HandlerError) -> State? {
-        try connection.first("SELECT state FROM handler WHERE id = ?", [id]) { (row) throws(HandlerError) in
-            State(rawValue: row.integer(0))
+        try connection.first("SELECT state FROM handler WHERE id = ?", [id]) {
+            State(rawValue: $0.integer(0))
         } ?? nil
     }
 
@@ -67,7 +65,7 @@ extension Transaction {
             SELECT max(handler), count(*) FROM
                 (SELECT handler FROM ending WHERE handler > ? ORDER BY handler LIMIT ?) AS following
             """, [start, limit]
-        ) { (row) throws(HandlerError) in (row.optionalInteger(0), row.integer(1)) }
+        ) { ($0.optionalInteger(0), $0.integer(1)) }
         guard let last, let handler = last.0 else { return nil }
         try connection.execute(
             """

@@ -54,8 +54,7 @@ struct UnfinishedCall {
             reason = String(
                 decoding: plainReason(error).utf8.prefix(Transaction.CallLimits.reason), as: UTF8.self)
             keep(call, context: context)
-            settle(
-                error, stored, call, context: context, isStored: isStored || self.call != nil, retry, now)
+            settle(error, stored, call, context: context, isStored: isStored || self.call != nil, retry, now)
         }
     }
 
@@ -106,8 +105,7 @@ struct UnfinishedCall {
     /// Not in this step: if the invalidation handler kills the process, that must count against it, so the step before has to
     /// be committed.
     private mutating func runOrElse(_ call: StoredCall, _ now: Timestamp) {
-        let invalidation = StoredCall(
-            .invalidated, reason: .failed, overrides: call.overrides ?? Record())
+        let invalidation = StoredCall(.invalidated, reason: .failed, overrides: call.overrides ?? Record())
         guard let bytes = try? invalidation.bytes() else { return }
         (state, due, self.call, attempts, runsOrElse) = (.pending, now, bytes, 0, true)
     }
@@ -149,8 +147,7 @@ struct UnfinishedCall {
 
     /// Returns whether the handler was not run, so that its attempts stay.
     private static func isUncalled(_ error: any Error) -> Bool {
-        isUnknown(error) || isRepairable(error)
-            || (error as? HandlerError)?.code == .deadly
+        isUnknown(error) || isRepairable(error) || (error as? HandlerError)?.code == .deadly
     }
 
     /// Returns whether this program cannot call the handler, and a later version may.
@@ -195,9 +192,8 @@ extension Transaction {
             """,
             [
                 unfinished.state.rawValue, unfinished.due, unfinished.lane.rawValue, unfinished.attempts,
-                unfinished.reason,
-                unfinished.call, unfinished.input, unfinished.scope?.rawValue, unfinished.runsOrElse ? 1 : 0,
-                id,
+                unfinished.reason, unfinished.call, unfinished.input, unfinished.scope?.rawValue,
+                unfinished.runsOrElse ? 1 : 0, id,
             ])
         // It was taken and that was undone: a row that is not there now would be a handler lost.
         guard changed == 1 else { throw try noSuchHandler(id) }
@@ -209,7 +205,7 @@ extension Transaction {
     }
 
     private func scope(of id: AnyHandlerID) throws(HandlerError) -> HandlerScope? {
-        try connection.first("SELECT scope FROM handler WHERE id = ?", [id]) { (row) throws(HandlerError) in
+        try connection.first("SELECT scope FROM handler WHERE id = ?", [id]) { row in
             row.optionalText(0).map { HandlerScope($0) }
         } ?? nil
     }
@@ -226,9 +222,8 @@ extension Transaction {
             [
                 stored.name, stored.version, stored.arguments, unfinished.state.rawValue, now, stored.root,
                 unfinished.scope?.rawValue, unfinished.lane.rawValue, unfinished.due, unfinished.attempts,
-                unfinished.call,
-                unfinished.input,
-                unfinished.reason, stored.arguments.count + unfinished.size,
+                unfinished.call, unfinished.input, unfinished.reason,
+                stored.arguments.count + unfinished.size,
             ])
         newDue.add(unfinished.scope, wall: unfinished.due)
         if unfinished.isFinal {

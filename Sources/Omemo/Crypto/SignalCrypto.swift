@@ -109,34 +109,42 @@ enum SignalCrypto {
             return 0
         }
 
-    private static let hmacUpdate:
-        @convention(c) (UnsafeMutableRawPointer?, UnsafePointer<UInt8>?, Int, UnsafeMutableRawPointer?) ->
-            Int32 = {
-                context, data, count, _ in
-                EVP_MAC_update(OpaquePointer(context), data, count) == 1 ? 0 : SG_ERR_UNKNOWN
-            }
-
-    private static let hmacFinal:
+    private typealias Update =
         @convention(c) (
-            UnsafeMutableRawPointer?, UnsafeMutablePointer<OpaquePointer?>?, UnsafeMutableRawPointer?
-        ) -> Int32 = {
-            context, output, _ in
-            guard let buffer = signal_buffer_alloc(32) else { return SG_ERR_NOMEM }
-            var count = 0
-            guard EVP_MAC_final(OpaquePointer(context), signal_buffer_data(buffer), &count, 32) == 1,
-                count == 32
-            else {
-                signal_buffer_free(buffer)
-                return SG_ERR_UNKNOWN
-            }
-            output?.pointee = buffer
-            return 0
-        }
+            UnsafeMutableRawPointer?, UnsafePointer<UInt8>?, Int, UnsafeMutableRawPointer?
+        ) -> Int32
 
-    private static let hmacCleanup:
-        @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> Void = {
-            context, _ in EVP_MAC_CTX_free(OpaquePointer(context))
+    private static let hmacUpdate: Update = { context, data, count, _ in
+        EVP_MAC_update(OpaquePointer(context), data, count) == 1 ? 0 : SG_ERR_UNKNOWN
+    }
+
+    private typealias Output = UnsafeMutablePointer<OpaquePointer?>?
+    private typealias Final =
+        @convention(c) (UnsafeMutableRawPointer?, Output, UnsafeMutableRawPointer?) -> Int32
+
+    private static let hmacFinal: Final = { context, output, _ in
+        fill(output, 32) { space in
+            var count = 0
+            return EVP_MAC_final(OpaquePointer(context), space, &count, 32) == 1 && count == 32
         }
+    }
+
+    /// Makes a buffer of that size, and lets `write` fill it.
+    private static func fill(
+        _ output: Output, _ size: Int, _ write: (UnsafeMutablePointer<UInt8>?) -> Bool
+    ) -> Int32 {
+        guard let buffer = signal_buffer_alloc(size) else { return SG_ERR_NOMEM }
+        guard write(signal_buffer_data(buffer)) else {
+            signal_buffer_free(buffer)
+            return SG_ERR_UNKNOWN
+        }
+        output?.pointee = buffer
+        return 0
+    }
+
+    private typealias Cleanup = @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> Void
+
+    private static let hmacCleanup: Cleanup = { context, _ in EVP_MAC_CTX_free(OpaquePointer(context)) }
 
     // MARK: SHA-512
 
@@ -153,42 +161,26 @@ enum SignalCrypto {
                 return 0
             }
 
-    private static let digestUpdate:
-        @convention(c) (UnsafeMutableRawPointer?, UnsafePointer<UInt8>?, Int, UnsafeMutableRawPointer?) ->
-            Int32 = {
-                context, data, count, _ in
-                EVP_DigestUpdate(OpaquePointer(context), data, count) == 1 ? 0 : SG_ERR_UNKNOWN
-            }
+    private static let digestUpdate: Update = { context, data, count, _ in
+        EVP_DigestUpdate(OpaquePointer(context), data, count) == 1 ? 0 : SG_ERR_UNKNOWN
+    }
 
-    private static let digestFinal:
-        @convention(c) (
-            UnsafeMutableRawPointer?, UnsafeMutablePointer<OpaquePointer?>?, UnsafeMutableRawPointer?
-        ) -> Int32 = {
-            context, output, _ in
-            guard let buffer = signal_buffer_alloc(64) else { return SG_ERR_NOMEM }
+    private static let digestFinal: Final = { context, output, _ in
+        fill(output, 64) { space in
             // The context must be ready for another digest afterwards.
-            guard EVP_DigestFinal_ex(OpaquePointer(context), signal_buffer_data(buffer), nil) == 1,
-                EVP_DigestInit_ex(OpaquePointer(context), EVP_sha512(), nil) == 1
-            else {
-                signal_buffer_free(buffer)
-                return SG_ERR_UNKNOWN
-            }
-            output?.pointee = buffer
-            return 0
+            EVP_DigestFinal_ex(OpaquePointer(context), space, nil) == 1
+                && EVP_DigestInit_ex(OpaquePointer(context), EVP_sha512(), nil) == 1
         }
+    }
 
-    private static let digestCleanup:
-        @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> Void = {
-            context, _ in EVP_MD_CTX_free(OpaquePointer(context))
-        }
+    private static let digestCleanup: Cleanup = { context, _ in EVP_MD_CTX_free(OpaquePointer(context)) }
 
     // MARK: AES
 
     private typealias Cipher =
         @convention(c) (
-            UnsafeMutablePointer<OpaquePointer?>?, Int32, UnsafePointer<UInt8>?, Int, UnsafePointer<UInt8>?,
-            Int,
-            UnsafePointer<UInt8>?, Int, UnsafeMutableRawPointer?
+            Output, Int32, UnsafePointer<UInt8>?, Int, UnsafePointer<UInt8>?, Int, UnsafePointer<UInt8>?, Int,
+            UnsafeMutableRawPointer?
         ) -> Int32
 
     private static let encrypt: Cipher = { output, mode, key, keyCount, iv, ivCount, text, count, _ in
@@ -202,8 +194,7 @@ enum SignalCrypto {
     private typealias Bytes = (start: UnsafePointer<UInt8>?, count: Int)
 
     private static func run(
-        _ isEncrypting: Int32, _ output: UnsafeMutablePointer<OpaquePointer?>?, _ mode: Int32, _ key: Bytes,
-        _ iv: Bytes, _ text: Bytes
+        _ isEncrypting: Int32, _ output: Output, _ mode: Int32, _ key: Bytes, _ iv: Bytes, _ text: Bytes
     ) -> Int32 {
         guard let algorithm = algorithm(mode, keyCount: key.count), iv.count == 16,
             text.count <= Int(Int32.max) - 32,

@@ -1,5 +1,4 @@
 import COmemo
-import XMPPAccount
 import XMPPTransport
 
 /// The public identity key of a device: what its user compares, and what trust is given to.
@@ -39,14 +38,7 @@ public struct IdentityKey: Hashable, Sendable, CustomStringConvertible {
     /// - Parameter fingerprint: 64 hexadecimal digits.
     public init?(fingerprint: String) {
         let digits = fingerprint.utf8.filter { $0 != UInt8(ascii: " ") }
-        guard digits.count == Self.size * 2 else { return nil }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: digits.count, by: 2) {
-            guard let high = Character(UnicodeScalar(digits[index])).hexDigitValue,
-                let low = Character(UnicodeScalar(digits[index + 1])).hexDigitValue
-            else { return nil }
-            bytes.append(UInt8(high << 4 | low))
-        }
+        guard digits.count == Self.size * 2, let bytes = [UInt8](hexadecimal: digits) else { return nil }
         self.init(bytes: bytes)
     }
 

@@ -1,6 +1,5 @@
 import COmemo
 import Handlers
-import XMPPAccount
 import XMPPTransport
 
 /// Making and reading keys with libomemo-c.
@@ -87,9 +86,7 @@ enum SignalKeys {
     // MARK: What is published of them
 
     /// The public part of a stored prekey.
-    static func published(
-        preKey record: [UInt8], _ version: OmemoVersion
-    ) throws(SignalFailure) -> [UInt8] {
+    static func published(preKey record: [UInt8], _ version: OmemoVersion) throws(SignalFailure) -> [UInt8] {
         let key = SignalObject(try makeSignal { session_pre_key_deserialize($0, record, record.count, nil) })
         return try wire(ec_key_pair_get_public(session_pre_key_get_key_pair(key.pointer)), version)
     }

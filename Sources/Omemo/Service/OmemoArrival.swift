@@ -47,9 +47,7 @@ struct OmemoArrival {
                     encrypted.append(read)
                 }
             }
-        } catch {
-            return try fail(error, nil, nil, nil, in: step)
-        }
+        } catch { return try fail(error, nil, nil, nil, in: step) }
         try handle(encrypted, own: own, in: step)
     }
 
@@ -108,8 +106,7 @@ struct OmemoArrival {
         }
         let context = OmemoReceived(
             account: service.account, message: message, sender: peer.jid, device: peer.device,
-            version: peer.version,
-            identity: opened.identity, trust: opened.trust, outcome: outcome,
+            version: peer.version, identity: opened.identity, trust: opened.trust, outcome: outcome,
             isOutgoing: peer.jid == service.ownJID || received.isOutgoing, isHistory: received.isHistory)
         try service.deliver(context, in: step)
         OmemoFailpoint.delivered.hit()
@@ -194,9 +191,7 @@ struct OmemoArrival {
             try service.sessions.recordUse(old, with: peer, in: step)
             if decrypted.isKeyExchange { try service.sessions.trim(peer.jid, in: step) }
             return .success(Opened(keyMaterial: decrypted.plaintext, identity: identity, trust: trust))
-        } catch let failure as SignalFailure {
-            return .failure(failure)
-        }
+        } catch let failure as SignalFailure { return .failure(failure) }
     }
 
     /// Stores the session as it is now.
@@ -220,8 +215,7 @@ struct OmemoArrival {
             try service.sessions.store(
                 memory.session ?? [], identity: identity,
                 startedAt: open.record.isUnanswered ? startedAt : nil,
-                isOld: open.record.isForReadingOnly ? true : nil,
-                with: peer, in: step)
+                isOld: open.record.isForReadingOnly ? true : nil, with: peer, in: step)
             memory.putBack(open)
         }
         return identity

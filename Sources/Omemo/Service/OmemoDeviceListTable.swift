@@ -110,7 +110,7 @@ package struct OmemoDeviceListTable: Sendable {
         try source.first(
             "SELECT learned_at FROM omemo_device_list WHERE account = ? AND jid = ? AND namespace = ?",
             account, jid.bare.description, version.namespace
-        ) { (row) throws(HandlerError) in row.timestamp(0) }
+        ) { $0.timestamp(0) }
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> KnownDevice {
@@ -189,7 +189,7 @@ package struct OmemoDeviceListTable: Sendable {
             LIMIT (SELECT CASE WHEN count(*) > ?2 THEN count(*) - ?2 ELSE 0 END FROM omemo_device_list
                 WHERE account = ?1)
             """, account, Self.maximumLists
-        ) { (row) throws(HandlerError) in (jid: row.text(0), namespace: row.text(1)) }
+        ) { (jid: $0.text(0), namespace: $0.text(1)) }
         for list in lists {
             for table in ["omemo_device", "omemo_device_list"] {
                 try step.execute(

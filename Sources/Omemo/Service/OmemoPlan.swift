@@ -113,9 +113,7 @@ extension OmemoService {
         let lists = try step.all(
             "SELECT namespace, session FROM omemo_device_list WHERE account = ? AND jid = ?", account.id,
             jid.description
-        ) { (row) throws(HandlerError) in
-            (OmemoVersion(rawValue: row.text(0)), row.optionalInteger(1) == session)
-        }
+        ) { (OmemoVersion(rawValue: $0.text(0)), $0.optionalInteger(1) == session) }
         let candidates = try step.all(
             """
             SELECT d.device, d.namespace, s.identity, i.trust FROM omemo_device d

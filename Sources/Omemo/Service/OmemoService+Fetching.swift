@@ -91,7 +91,7 @@ extension OmemoService {
             SELECT 1 FROM omemo_device
             WHERE account = ? AND jid = ? AND namespace = ? AND device = ? AND removed_at IS NULL
             """, account.id, peer.jid.description, peer.version.namespace, peer.device.rawValue
-        ) { (_) throws(HandlerError) in true }
+        ) { _ in true }
         guard isListed == nil else { return }
         // A list that nobody ever asked for is asked for when it is needed.
         guard let learnedAt = try deviceLists.learnedAt(peer.jid, peer.version, in: step),
@@ -129,8 +129,7 @@ extension OmemoService {
 
     private func start(
         _ bundle: OmemoBundle, _ old: consuming [UInt8]?, isOld: Bool, with peer: OmemoAddress,
-        own: OwnIdentity,
-        in step: borrowing Step
+        own: OwnIdentity, in step: borrowing Step
     ) throws {
         var generator = Randomness()
         // Random, so that two who begin at the same time rarely take the same one (XEP-0384 section 5.4).
@@ -143,8 +142,7 @@ extension OmemoService {
         try memory.trim()
         try identities.record(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(
-            memory.session ?? [], identity: identity, startedAt: step.now, isOld: false,
-            with: peer, in: step)
+            memory.session ?? [], identity: identity, startedAt: step.now, isOld: false, with: peer, in: step)
         try sessions.trim(peer.jid, in: step)
         OmemoFailpoint.started.hit()
     }
@@ -193,9 +191,7 @@ struct BundleFetched: Handler {
             return nil
         } catch let error as OmemoError {
             return error.message
-        } catch let failure as SignalFailure {
-            return failure.error.message
-        }
+        } catch let failure as SignalFailure { return failure.error.message }
     }
 }
 

@@ -83,9 +83,7 @@ extension OmemoService {
             orElse: PublicationAbandoned(version: version, isList: false).durable, in: step)
     }
 
-    private func publishList(
-        _ own: OwnIdentity, _ version: OmemoVersion, in step: borrowing Step
-    ) throws {
+    private func publishList(_ own: OwnIdentity, _ version: OmemoVersion, in step: borrowing Step) throws {
         let known = try deviceLists.devices(of: ownJID, version, in: step) ?? []
         let others = known.filter { $0.isListed && $0.device.id != own.device }.map(\.device)
         let list = OmemoDeviceList(version, devices: others + [.init(own.device)])
@@ -133,6 +131,18 @@ extension OmemoVersion {
     }
 }
 
+extension PubSubAnswer.Outcome {
+    /// The reason why nothing was published; nil for a success.
+    fileprivate var failure: String? {
+        switch self {
+        case .success: nil
+        case .error(let error): error.description
+        case .notFound: "the server has no such node"
+        case .timedOut: "no answer came in time"
+        }
+    }
+}
+
 // MARK: - Stored handlers. Their ids and arguments change only with an alias or a version.
 
 /// The bundle is on the server, or not.
@@ -144,20 +154,14 @@ struct BundlePublished: Handler {
 
     func run(_ call: borrowing Call<PubSubPublication>) throws {
         let omemo = call.account.omemo
-        switch call.outcome {
-        case .success:
-            try omemo.publications.change(version, in: call.step) { state in
-                state.published = max(state.published, revision)
-                state.sending = nil
-            }
-            try omemo.reconcile(in: call.step)
-        case .error(let error):
-            try omemo.failPublication(error.description, version, isList: false, in: call.step)
-        case .notFound:
-            try omemo.failPublication("the server has no such node", version, isList: false, in: call.step)
-        case .timedOut:
-            try omemo.failPublication("no answer came in time", version, isList: false, in: call.step)
+        if let failure = call.outcome.failure {
+            return try omemo.failPublication(failure, version, isList: false, in: call.step)
         }
+        try omemo.publications.change(version, in: call.step) { state in
+            state.published = max(state.published, revision)
+            state.sending = nil
+        }
+        try omemo.reconcile(in: call.step)
     }
 }
 
@@ -171,21 +175,15 @@ struct ListPublished: Handler {
 
     func run(_ call: borrowing Call<PubSubPublication>) throws {
         let omemo = call.account.omemo
-        switch call.outcome {
-        case .success:
-            try omemo.publications.change(version, in: call.step) { state in
-                (state.isListed, state.isListSending) = (true, false)
-            }
-            let list = OmemoDeviceList(version, devices: devices.map { .init($0) })
-            _ = try omemo.learn(list, of: omemo.ownJID, in: call.step)
-            try omemo.reconcile(in: call.step)
-        case .error(let error):
-            try omemo.failPublication(error.description, version, isList: true, in: call.step)
-        case .notFound:
-            try omemo.failPublication("the server has no such node", version, isList: true, in: call.step)
-        case .timedOut:
-            try omemo.failPublication("no answer came in time", version, isList: true, in: call.step)
+        if let failure = call.outcome.failure {
+            return try omemo.failPublication(failure, version, isList: true, in: call.step)
         }
+        try omemo.publications.change(version, in: call.step) { state in
+            (state.isListed, state.isListSending) = (true, false)
+        }
+        let list = OmemoDeviceList(version, devices: devices.map { .init($0) })
+        _ = try omemo.learn(list, of: omemo.ownJID, in: call.step)
+        try omemo.reconcile(in: call.step)
     }
 }
 

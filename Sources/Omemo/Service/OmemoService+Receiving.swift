@@ -1,5 +1,4 @@
 public import Handlers
-import PubSub
 import XMPPAccount
 import XMPPCore
 
@@ -24,7 +23,7 @@ extension OmemoService {
         try account.listen(as: MessageTaken.id, MessageTaken().durable, in: step)
         let old = try step.first(
             "DELETE FROM omemo_listener WHERE account = ? AND key = ? RETURNING handler", account.id, key
-        ) { (row) throws(HandlerError) in AnyHandlerID(rawValue: row.integer(0)) }
+        ) { AnyHandlerID(rawValue: $0.integer(0)) }
         if let old { try step.invalidate(old, reason: .cancelled) }
         let id = try step.bindStanding(handler)
         try step.execute(
@@ -42,9 +41,7 @@ extension OmemoService {
     private func call(_ received: OmemoReceived, in step: borrowing Step) throws {
         let listeners = try step.all(
             "SELECT handler FROM omemo_listener WHERE account = ? ORDER BY key", account.id
-        ) {
-            (row) throws(HandlerError) in HandlerID<OmemoReceived>(rawValue: row.integer(0))
-        }
+        ) { HandlerID<OmemoReceived>(rawValue: $0.integer(0)) }
         for listener in listeners {
             guard let reason = try step.call(listener, with: received).reason else { continue }
             // What the program could not take is not taken: the ratchet must not go on without it.

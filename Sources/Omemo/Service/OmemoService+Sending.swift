@@ -111,8 +111,7 @@ extension OmemoService {
     /// - Returns: False when something must be fetched first; it was asked for.
     private func attempt(
         _ draft: OmemoDraft, _ own: OwnIdentity, _ acknowledged: Durable<StanzaAcknowledged>?,
-        _ handler: HandlerID<OmemoSending>?,
-        in step: borrowing Step
+        _ handler: HandlerID<OmemoSending>?, in step: borrowing Step
     ) throws -> Bool {
         try retireCopied(own, in: step)
         let recipients = try recipients(of: draft, in: step)

@@ -73,8 +73,7 @@ extension OmemoService {
             isChanged = true
         }
         if isChanged { try publications.raiseRevision(in: step) }
-        try ownDevice.deleteSignedPreKeys(
-            replacedBefore: step.now - Self.signedPreKeyLife, in: step)
+        try ownDevice.deleteSignedPreKeys(replacedBefore: step.now - Self.signedPreKeyLife, in: step)
         let start = step.now - Self.usedPreKeyLife
         try ownDevice.deleteUsedPreKeys(before: start, in: step)
         try ownDevice.deleteRetiredPreKeys(before: start, in: step)

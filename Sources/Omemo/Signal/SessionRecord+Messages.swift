@@ -32,16 +32,13 @@ extension SessionRecord {
     ) throws(SignalFailure) -> SignalObject {
         let keys = try MessageKeys(of: chain, in: state)
         guard let text = SignalCrypto.cbc(plaintext, key: keys.cipherKey, iv: keys.iv, encrypting: true)
-        else {
-            throw SignalFailure(code: SG_ERR_UNKNOWN)
-        }
+        else { throw SignalFailure(code: SG_ERR_UNKNOWN) }
         return SignalObject(
             try makeSignal {
                 signal_message_create(
-                    $0, UInt8(session_state_get_session_version(state)), keys.macKey,
-                    MessageKeys.macKeySize, session_state_get_sender_ratchet_key(state),
-                    ratchet_chain_key_get_index(chain), session_state_get_previous_counter(state), text,
-                    text.count,
+                    $0, UInt8(session_state_get_session_version(state)), keys.macKey, MessageKeys.macKeySize,
+                    session_state_get_sender_ratchet_key(state), ratchet_chain_key_get_index(chain),
+                    session_state_get_previous_counter(state), text, text.count,
                     session_state_get_local_identity_key(state), session_state_get_remote_identity_key(state),
                     UInt8(session_state_get_local_is_alice(state)), context.global)
             })
@@ -86,9 +83,7 @@ extension SessionRecord {
         return plaintext
     }
 
-    private func open(
-        _ message: OpaquePointer, _ chain: OpaquePointer
-    ) throws(SignalFailure) -> [UInt8]? {
+    private func open(_ message: OpaquePointer, _ chain: OpaquePointer) throws(SignalFailure) -> [UInt8]? {
         let keys = try MessageKeys(of: chain, in: state)
         let isWhole = signal_message_verify_mac(
             message, session_state_get_remote_identity_key(state),
@@ -107,8 +102,7 @@ private struct MessageKeys: ~Copyable {
     init(of chain: OpaquePointer, in state: OpaquePointer) throws(SignalFailure) {
         place = .allocate(capacity: 1)
         place.initialize(to: ratchet_message_keys())
-        try checkSignal(
-            ratchet_chain_key_get_message_keys(chain, place, session_state_get_kdf_infos(state)))
+        try checkSignal(ratchet_chain_key_get_message_keys(chain, place, session_state_get_kdf_infos(state)))
     }
 
     deinit {

@@ -84,9 +84,7 @@ struct SignalSession {
         let context = try KeyContext()
         let message = SignalObject(try preKeyMessage(bytes, context.global))
         guard let identity = IdentityKey(signal: pre_key_signal_message_get_identity_key(message.pointer))
-        else {
-            throw SignalFailure(code: SG_ERR_INVALID_KEY)
-        }
+        else { throw SignalFailure(code: SG_ERR_INVALID_KEY) }
         let hasPreKey = pre_key_signal_message_has_pre_key_id(message.pointer) == 1
         let preKey = hasPreKey ? pre_key_signal_message_get_pre_key_id(message.pointer) : nil
         let signedPreKey = pre_key_signal_message_get_signed_pre_key_id(message.pointer)
@@ -143,9 +141,7 @@ struct SignalSession {
         }
     }
 
-    private func decrypted(
-        _ plaintext: [UInt8], _ message: OpaquePointer, isKeyExchange: Bool
-    ) -> Decrypted {
+    private func decrypted(_ plaintext: [UInt8], _ message: OpaquePointer, isKeyExchange: Bool) -> Decrypted {
         let chain = IdentityKey(signal: signal_message_get_sender_ratchet_key(message))?.bytes ?? []
         return Decrypted(
             plaintext: plaintext, counter: signal_message_get_counter(message), chain: chain,

@@ -49,8 +49,7 @@ struct OmemoDutyTable {
     /// Forgets repairs after which another may follow.
     func forgetOld(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "DELETE FROM omemo_duty WHERE account = ? AND done_at <= ?", account,
-            step.now - Self.repairPause)
+            "DELETE FROM omemo_duty WHERE account = ? AND done_at <= ?", account, step.now - Self.repairPause)
     }
 
     /// The oldest duties.
@@ -75,7 +74,7 @@ struct OmemoDutyTable {
             SELECT 1 FROM omemo_duty WHERE account = ? AND jid = ? AND device = ? AND namespace = ? AND kind = ?
                 AND done_at IS NULL
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 
     /// Forgets a duty that is not needed any more.

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The requested device lists and bundles, and the failed ones.
@@ -81,7 +80,7 @@ struct OmemoFetchTable {
             UPDATE omemo_fetch SET is_running = 0, attempts = attempts + 1
             WHERE account = ? AND jid = ? AND namespace = ? AND device = ? RETURNING attempts
             """, account, subject.jid.description, subject.version.namespace, subject.number
-        ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 1
+        ) { Int($0.quantity(0)) } ?? 1
     }
 
     /// Notes that it cannot be had now, and why.

@@ -15,9 +15,8 @@ struct OmemoIdentityTable {
         let user = jid.bare.description
         let before = try step.first(
             "SELECT identity FROM omemo_device_identity WHERE account = ? AND jid = ? AND device = ?",
-            account, user,
-            device.rawValue
-        ) { (row) throws(HandlerError) in row.blob(0) }
+            account, user, device.rawValue
+        ) { $0.blob(0) }
         if before != identity.bytes {
             try step.execute(
                 """
@@ -30,8 +29,7 @@ struct OmemoIdentityTable {
             replacesAnother: before != nil, hasVerified: try hasVerified(user, in: step))
         try step.execute(
             "INSERT INTO omemo_identity(account, jid, identity, trust, first_seen) VALUES (?, ?, ?, ?, ?)",
-            account,
-            user, identity.bytes, trust.rawValue, step.now)
+            account, user, identity.bytes, trust.rawValue, step.now)
         return trust
     }
 
@@ -39,7 +37,7 @@ struct OmemoIdentityTable {
         try step.first(
             "SELECT 1 FROM omemo_identity WHERE account = ? AND jid = ? AND trust = ? LIMIT 1", account, user,
             OmemoTrust.verified.rawValue
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 
     /// Nil when the key was never seen.
@@ -49,7 +47,7 @@ struct OmemoIdentityTable {
         try step.first(
             "SELECT trust FROM omemo_identity WHERE account = ? AND jid = ? AND identity = ?", account,
             jid.bare.description, identity.bytes
-        ) { (row) throws(HandlerError) in OmemoTrust(rawValue: row.integer(0)) ?? .undecided }
+        ) { OmemoTrust(rawValue: $0.integer(0)) ?? .undecided }
     }
 
     /// - Returns: False when the key was never seen.
@@ -66,9 +64,8 @@ struct OmemoIdentityTable {
     {
         try step.first(
             "SELECT identity FROM omemo_device_identity WHERE account = ? AND jid = ? AND device = ?",
-            account,
-            jid.bare.description, device.rawValue
-        ) { (row) throws(HandlerError) in IdentityKey(bytes: row.blob(0)) } ?? nil
+            account, jid.bare.description, device.rawValue
+        ) { IdentityKey(bytes: $0.blob(0)) } ?? nil
     }
 
     func identities(of jid: JID, in source: borrowing some Readable) throws(HandlerError) -> [OmemoIdentity] {
@@ -79,7 +76,7 @@ struct OmemoIdentityTable {
             LEFT JOIN omemo_device_identity d ON d.account = i.account AND d.jid = i.jid AND d.identity = i.identity
             WHERE i.account = ? AND i.jid = ? ORDER BY i.first_seen, i.identity, d.device
             """, account, user.description
-        ) { (row) throws(HandlerError) in
+        ) { row in
             (
                 key: row.blob(0), trust: OmemoTrust(rawValue: row.integer(1)) ?? .undecided,
                 firstSeen: row.timestamp(2),
@@ -93,8 +90,7 @@ struct OmemoIdentityTable {
             if identities.last?.key == key { devices = (identities.removeLast().devices) + devices }
             identities.append(
                 OmemoIdentity(
-                    jid: user, key: key, trust: row.trust, devices: devices,
-                    firstSeen: row.firstSeen))
+                    jid: user, key: key, trust: row.trust, devices: devices, firstSeen: row.firstSeen))
         }
         return identities
     }

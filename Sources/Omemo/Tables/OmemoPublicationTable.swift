@@ -29,12 +29,11 @@ struct OmemoPublicationTable {
                 failure IS NOT NULL
             FROM omemo_publication WHERE account = ? AND namespace = ?
             """, account, version.namespace
-        ) { (row) throws(HandlerError) in
+        ) { row in
             State(
                 revision: row.quantity(0), published: row.quantity(1), sending: row.optionalQuantity(2),
                 isListed: row.integer(3) != 0, isListSending: row.integer(4) != 0,
-                announcedAt: row.timestamp(5),
-                announcements: row.quantity(6), hasFailed: row.integer(7) != 0)
+                announcedAt: row.timestamp(5), announcements: row.quantity(6), hasFailed: row.integer(7) != 0)
         }
     }
 
@@ -73,6 +72,6 @@ struct OmemoPublicationTable {
         try source.first(
             "SELECT failure FROM omemo_publication WHERE account = ? AND namespace = ?", account,
             version.namespace
-        ) { (row) throws(HandlerError) in row.optionalText(0) } ?? nil
+        ) { $0.optionalText(0) } ?? nil
     }
 }

@@ -37,7 +37,7 @@ struct OmemoSessionTable {
             SELECT record, started_at, heartbeat, is_old, used_at FROM omemo_session
             WHERE account = ? AND jid = ? AND device = ? AND namespace = ?
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Session(
                 record: row.blob(0), startedAt: row.optionalTimestamp(1),
                 heartbeat: row.isNull(2) ? nil : row.blob(2), isOld: row.integer(3) != 0,
@@ -81,14 +81,6 @@ struct OmemoSessionTable {
             "UPDATE omemo_session SET heartbeat = ? WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
             chain, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)
     }
-
-    /// Forgets the session, so that the next message begins a new one.
-    func delete(with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
-            "DELETE FROM omemo_session WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
-            account,
-            peer.jid.description, peer.device.rawValue, peer.version.namespace)
-    }
 }
 
 // Anybody can begin a session, with devices and keys that are made up. So there are bounds, and what was not used for longest
@@ -108,9 +100,7 @@ extension OmemoSessionTable {
     {
         guard let session,
             step.now - session.usedAt > Self.usedEvery || step.now < session.usedAt
-        else {
-            return
-        }
+        else { return }
         try step.execute(
             "UPDATE omemo_session SET used_at = ? WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
             step.now, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)
@@ -161,7 +151,7 @@ extension OmemoSessionTable {
     private func trimKeys(of user: String, in step: borrowing Step) throws(HandlerError) {
         let hasSession = try step.first(
             "SELECT 1 FROM omemo_session WHERE account = ? AND jid = ? LIMIT 1", account, user
-        ) { (_) throws(HandlerError) in true }
+        ) { _ in true }
         try step.execute(
             """
             DELETE FROM omemo_identity WHERE account = ?1 AND jid = ?2 AND identity IN (

@@ -31,19 +31,19 @@ struct OmemoWaitingTable {
         try step.first(
             "SELECT 1 FROM omemo_waiting WHERE account = ? AND target = ? LIMIT 1", account,
             target.description
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 
     func count(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT count(*) FROM omemo_waiting WHERE account = ?", account) {
-            (row) throws(HandlerError) in Int(row.integer(0))
+            Int($0.integer(0))
         } ?? 0
     }
 
     /// Users with waiting messages.
     func targets(in step: borrowing Step) throws(HandlerError) -> [JID] {
         try step.all("SELECT DISTINCT target FROM omemo_waiting WHERE account = ?", account) {
-            (row) throws(HandlerError) in try? JID(row.text(0))
+            try? JID($0.text(0))
         }.compactMap(\.self)
     }
 
@@ -54,7 +54,7 @@ struct OmemoWaitingTable {
             SELECT id, is_room, stanza_id, content, acknowledged, handler FROM omemo_waiting
             WHERE account = ? AND target = ? ORDER BY id LIMIT 1
             """, account, target.description
-        ) { (row) throws(HandlerError) in
+        ) { row in
             (
                 id: row.integer(0), isRoom: row.integer(1) != 0, stanzaID: row.text(2), content: row.text(3),
                 acknowledged: row.isNull(4) ? nil : row.blob(4),

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPTransport
 
 /// The own device and its keys, with their private parts.
@@ -62,7 +61,7 @@ struct OwnDeviceTable {
     /// Returns the number of prekeys that are given out.
     func preKeyCount(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT count(*) FROM omemo_prekey WHERE account = ? AND \(Self.given)", account) {
-            (row) throws(HandlerError) in Int(row.integer(0))
+            Int($0.integer(0))
         } ?? 0
     }
 
@@ -117,7 +116,7 @@ struct OwnDeviceTable {
         for id in preKeys {
             let isOld = try step.first(
                 "SELECT retired_at IS NOT NULL FROM omemo_prekey WHERE account = ? AND id = ?", account, id
-            ) { (row) throws(HandlerError) in row.integer(0) != 0 }
+            ) { $0.integer(0) != 0 }
             if isOld == true { return true }
         }
         return false
@@ -135,7 +134,7 @@ struct OwnDeviceTable {
 
     func preKey(_ id: UInt32, in step: borrowing Step) throws(HandlerError) -> [UInt8]? {
         try step.first("SELECT record FROM omemo_prekey WHERE account = ? AND id = ?", account, id) {
-            (row) throws(HandlerError) in row.blob(0)
+            $0.blob(0)
         }
     }
 
@@ -145,7 +144,7 @@ struct OwnDeviceTable {
     func signedPreKeyMadeAt(in step: borrowing Step) throws(HandlerError) -> Timestamp? {
         try step.first(
             "SELECT created_at FROM omemo_signed_prekey WHERE account = ? AND replaced_at IS NULL", account
-        ) { (row) throws(HandlerError) in row.timestamp(0) }
+        ) { $0.timestamp(0) }
     }
 
     /// Makes a signed prekey; the one before stays readable.
@@ -172,7 +171,7 @@ struct OwnDeviceTable {
 
     func signedPreKey(_ id: UInt32, in step: borrowing Step) throws(HandlerError) -> [UInt8]? {
         try step.first("SELECT record FROM omemo_signed_prekey WHERE account = ? AND id = ?", account, id) {
-            (row) throws(HandlerError) in row.blob(0)
+            $0.blob(0)
         }
     }
 
@@ -185,7 +184,7 @@ struct OwnDeviceTable {
             "UPDATE omemo_own SET \(column) = \(column) % ? + 1 WHERE account = ? RETURNING \(column)",
             limit - 1,
             account
-        ) { (row) throws(HandlerError) in UInt32(clamping: row.integer(0)) }
+        ) { UInt32(clamping: $0.integer(0)) }
         return id ?? 1
     }
 
@@ -195,13 +194,13 @@ struct OwnDeviceTable {
     func bundle(_ own: OwnIdentity, _ version: OmemoVersion, in step: borrowing Step) throws -> OmemoBundle {
         let newest = try step.first(
             "SELECT id, record FROM omemo_signed_prekey WHERE account = ? AND replaced_at IS NULL", account
-        ) { (row) throws(HandlerError) in (UInt32(clamping: row.integer(0)), row.blob(1)) }
+        ) { (UInt32(clamping: $0.integer(0)), $0.blob(1)) }
         guard let (signedID, signedRecord) = newest else {
             throw OmemoError(.noDevice, "the own device has no signed prekey; start OMEMO first")
         }
         var records = try step.all(
             "SELECT id, record FROM omemo_prekey WHERE account = ? AND \(Self.given) ORDER BY id", account
-        ) { (row) throws(HandlerError) in (UInt32(clamping: row.integer(0)), row.blob(1)) }
+        ) { (UInt32(clamping: $0.integer(0)), $0.blob(1)) }
         let signed = try signedRecord.thenWiped { record in
             try SignalKeys.published(signedPreKey: copy record, version)
         }

@@ -34,8 +34,7 @@ enum Base64 {
         let size = characters.count / 4 * 3
         var isValid = true
         let bytes = [UInt8](unsafeUninitializedCapacity: size) { space, count in
-            let decoded = EVP_DecodeBlock(
-                space.baseAddress, characters.baseAddress, Int32(characters.count))
+            let decoded = EVP_DecodeBlock(space.baseAddress, characters.baseAddress, Int32(characters.count))
             isValid = decoded == Int32(size)
             count = isValid ? size - padding : 0
         }

@@ -1,5 +1,4 @@
 import Platform
-import XMPPAccount
 import XMPPTransport
 public import XMPPCore
 
@@ -47,9 +46,7 @@ enum OmemoEnvelope {
     /// - Parameters:
     ///   - room: The room, for a message to a room: it must be named, so that the message cannot be turned into a private one.
     ///   - padding: The number of padding characters, 0 to ``maximumPadding``; nil for a random one.
-    static func bytes(
-        _ content: OmemoContent, from: JID, room: JID?, padding: Int? = nil
-    ) -> [UInt8] {
+    static func bytes(_ content: OmemoContent, from: JID, room: JID?, padding: Int? = nil) -> [UInt8] {
         var generator = Randomness()
         let padding = padding ?? Int.random(in: 0...maximumPadding, using: &generator)
         // Only what others wrote, or a name of theirs, needs the serializer.

@@ -44,9 +44,7 @@ extension OmemoEncrypted {
         guard let version else { return nil }
         let namespace = version.namespace
         guard let header = element.child("header", namespace), let sender = OmemoDeviceID(header["sid"])
-        else {
-            throw OmemoError(.malformed, "the message does not say which device sent it")
-        }
+        else { throw OmemoError(.malformed, "the message does not say which device sent it") }
         var keys: [Key] = []
         switch version {
         case .legacy:

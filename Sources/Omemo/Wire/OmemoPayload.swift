@@ -1,5 +1,4 @@
 import COpenSSL
-import XMPPAccount
 import XMPPTransport
 
 /// The content of a message, encrypted once for all devices; each gets the key material in its own session.
@@ -140,8 +139,7 @@ enum OmemoPayload {
         _ text: [UInt8], _ derived: [UInt8], encrypting: Bool
     ) throws(OmemoError) -> [UInt8] {
         let result = derived.withUnsafeBufferPointer { keys in
-            SignalCrypto.cbc(
-                text, key: keys.baseAddress!, iv: keys.baseAddress! + 64, encrypting: encrypting)
+            SignalCrypto.cbc(text, key: keys.baseAddress!, iv: keys.baseAddress! + 64, encrypting: encrypting)
         }
         if let result { return result }
         throw encrypting

@@ -21,9 +21,7 @@ extension OpenFile {
             return true
         } catch .wouldBlock {
             return false
-        } catch .permissionDenied {
-            return false
-        }
+        } catch .permissionDenied { return false }
     }
 
     /// Takes the lock of a byte for writing, waiting while another description holds it.
@@ -31,9 +29,7 @@ extension OpenFile {
         try apply(Self.setLockAndWait, Self.request(F_WRLCK, offset, 1))
     }
 
-    package func unlock(byte offset: Int64) {
-        try? apply(Self.setLock, Self.request(F_UNLCK, offset, 1))
-    }
+    package func unlock(byte offset: Int64) { try? apply(Self.setLock, Self.request(F_UNLCK, offset, 1)) }
 
     /// Returns whether another description holds a lock on any byte from `offset` on, `length` bytes or to the end of all
     /// files (0).

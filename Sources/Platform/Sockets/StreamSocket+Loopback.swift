@@ -8,8 +8,7 @@ extension StreamSocket {
     package static func bound(toLoopback port: UInt16) throws(Errno) -> StreamSocket {
         let socket = try StreamSocket(family: AF_INET)
         var on: Int32 = 1
-        setsockopt(
-            socket.descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size))
+        setsockopt(socket.descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size))
         let result = SocketAddress(loopbackPort: port).withAddress { bind(socket.descriptor, $0, $1) }
         guard result == 0 else { throw Errno.current }
         return socket

@@ -20,9 +20,7 @@ package final class StreamSocket: Sendable {
     }
 
     /// Makes a socket of an address family.
-    package convenience init(family: Int32) throws(Errno) {
-        self.init(owning: try Self.opened(family))
-    }
+    package convenience init(family: Int32) throws(Errno) { self.init(owning: try Self.opened(family)) }
 
     // Not repeated after EINTR: on Linux the descriptor is gone either way, and may already be somebody else's.
     deinit { close(descriptor) }
@@ -135,7 +133,6 @@ package final class StreamSocket: Sendable {
 
     private func set(_ option: Int32, _ value: UInt32) {
         var value = value
-        _ = setsockopt(
-            descriptor, Int32(IPPROTO_TCP), option, &value, socklen_t(MemoryLayout<UInt32>.size))
+        _ = setsockopt(descriptor, Int32(IPPROTO_TCP), option, &value, socklen_t(MemoryLayout<UInt32>.size))
     }
 }

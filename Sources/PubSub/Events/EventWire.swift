@@ -1,25 +1,13 @@
-/// The names that XEP-0060 gives to what events hold, in one table. Each is compared with the specification's own string by
-/// a test.
+/// The names that XEP-0060 gives to what only events hold, beside those of ``Wire``. Each is compared with the specification's own
+/// string by a test.
 enum EventWire {
     static let event = "event"
-    static let items = "items"
-    static let item = "item"
-    static let retract = "retract"
-    static let purge = "purge"
-    static let delete = "delete"
-    static let redirect = "redirect"
     static let configuration = "configuration"
-    static let subscription = "subscription"
     static let collection = "collection"
     static let associate = "associate"
     static let disassociate = "disassociate"
 
-    static let node = "node"
-    static let id = "id"
     static let publisher = "publisher"
-    static let uri = "uri"
-    static let jid = "jid"
-    static let subscriptionID = "subid"
     static let expiry = "expiry"
 
     /// The header of a message that names a subscription (section 13.16, XEP-0131).

@@ -8,14 +8,14 @@ extension PubSubEvent.Change {
     static func read(_ element: Element) -> [PubSubEvent.Change] {
         guard element.namespace == Namespaces.pubsubEvent else { return [] }
         switch element.name {
-        case EventWire.items: return itemsAndRetractions(element)
-        case EventWire.purge: return [.purged]
-        case EventWire.delete:
-            let redirect = element.child(EventWire.redirect, Namespaces.pubsubEvent)
-            return [.deleted(redirect: redirect?[EventWire.uri])]
+        case Wire.items: return itemsAndRetractions(element)
+        case Wire.purge: return [.purged]
+        case Wire.delete:
+            let redirect = element.child(Wire.redirect, Namespaces.pubsubEvent)
+            return [.deleted(redirect: redirect?[Wire.uri])]
         case EventWire.configuration:
             return [.configured(element.child("x", Namespaces.dataForms).flatMap { DataForm($0) })]
-        case EventWire.subscription:
+        case Wire.subscription:
             return PubSubEvent.Subscription(element).map { [.subscription($0)] } ?? []
         case EventWire.collection: return element.elements.compactMap(member)
         default: return []
@@ -36,10 +36,10 @@ extension PubSubEvent.Change {
             (items, retracted) = ([], [])
         }
         for child in children {
-            if child.name == EventWire.item {
+            if child.name == Wire.item {
                 if !retracted.isEmpty { endRun() }
                 items.append(PubSubItem(child))
-            } else if child.name == EventWire.retract, let id = child[EventWire.id] {
+            } else if child.name == Wire.retract, let id = child[Wire.id] {
                 if !items.isEmpty { endRun() }
                 retracted.append(id)
             }
@@ -49,9 +49,7 @@ extension PubSubEvent.Change {
     }
 
     private static func member(_ element: Element) -> PubSubEvent.Change? {
-        guard element.namespace == Namespaces.pubsubEvent, let node = element[EventWire.node] else {
-            return nil
-        }
+        guard element.namespace == Namespaces.pubsubEvent, let node = element[Wire.node] else { return nil }
         switch element.name {
         case EventWire.associate: return .associated(node: node)
         case EventWire.disassociate: return .disassociated(node: node)
@@ -62,24 +60,19 @@ extension PubSubEvent.Change {
     /// The change as a child of `<event/>`, as it is stored.
     func element(node: ForeignText) -> Element {
         switch self {
-        case .items(let items): Self.make(EventWire.items, node, items.map(\.eventElement))
+        case .items(let items): Self.make(Wire.items, node, items.map(\.eventElement))
         case .retracted(let ids):
             Self.make(
-                EventWire.items, node,
+                Wire.items, node,
                 ids.map {
-                    Element(
-                        EventWire.retract, namespace: Namespaces.pubsubEvent, attributes: [EventWire.id: $0])
+                    Element(Wire.retract, namespace: Namespaces.pubsubEvent, attributes: [Wire.id: $0])
                 })
-        case .purged: Self.make(EventWire.purge, node)
+        case .purged: Self.make(Wire.purge, node)
         case .deleted(let redirect):
             Self.make(
-                EventWire.delete, node,
+                Wire.delete, node,
                 redirect.map {
-                    [
-                        Element(
-                            EventWire.redirect, namespace: Namespaces.pubsubEvent,
-                            attributes: [EventWire.uri: $0])
-                    ]
+                    [Element(Wire.redirect, namespace: Namespaces.pubsubEvent, attributes: [Wire.uri: $0])]
                 } ?? [])
         case .configured(let form): Self.make(EventWire.configuration, node, form.map { [$0.element] } ?? [])
         case .subscription(let subscription): subscription.element(node: node)
@@ -89,16 +82,13 @@ extension PubSubEvent.Change {
     }
 
     private static func make(_ name: String, _ node: ForeignText, _ children: [Element] = []) -> Element {
-        Element(
-            name, namespace: Namespaces.pubsubEvent, attributes: [EventWire.node: node], children: children)
+        Element(name, namespace: Namespaces.pubsubEvent, attributes: [Wire.node: node], children: children)
     }
 
     private static func make(
         _ name: String, _ node: ForeignText, _ member: ForeignText, _ what: any TextConvertible
     ) -> Element {
-        make(
-            name, node,
-            [Element(what, namespace: Namespaces.pubsubEvent, attributes: [EventWire.node: member])])
+        make(name, node, [Element(what, namespace: Namespaces.pubsubEvent, attributes: [Wire.node: member])])
     }
 }
 
@@ -106,8 +96,8 @@ extension PubSubItem {
     /// The item as a part of a stored event.
     fileprivate var eventElement: Element {
         Element(
-            EventWire.item, namespace: Namespaces.pubsubEvent,
-            attributes: [EventWire.id: id, EventWire.publisher: publisher?.description],
+            Wire.item, namespace: Namespaces.pubsubEvent,
+            attributes: [Wire.id: id, EventWire.publisher: publisher?.description],
             children: payload.map { [$0] } ?? [])
     }
 }
@@ -115,19 +105,19 @@ extension PubSubItem {
 extension PubSubEvent.Subscription {
     /// Reads the element; nil if it names no subscriber.
     init?(_ element: Element) {
-        guard let jid = element[EventWire.jid].flatMap({ try? JID($0) }) else { return nil }
+        guard let jid = element[Wire.jid].flatMap({ try? JID($0) }) else { return nil }
         self.init(
-            jid: jid, state: element[EventWire.subscription].map(PubSubSubscription.State.init),
-            id: element[EventWire.subscriptionID],
+            jid: jid, state: element[Wire.subscription].map(PubSubSubscription.State.init),
+            id: element[Wire.subscriptionID],
             expiry: element[EventWire.expiry].flatMap { Timestamp($0) })
     }
 
     func element(node: ForeignText) -> Element {
         Element(
-            EventWire.subscription, namespace: Namespaces.pubsubEvent,
+            Wire.subscription, namespace: Namespaces.pubsubEvent,
             attributes: [
-                EventWire.expiry: expiry?.description, EventWire.jid: jid.description,
-                EventWire.node: node, EventWire.subscriptionID: id, EventWire.subscription: state?.rawValue,
+                EventWire.expiry: expiry?.description, Wire.jid: jid.description,
+                Wire.node: node, Wire.subscriptionID: id, Wire.subscription: state?.rawValue,
             ])
     }
 }

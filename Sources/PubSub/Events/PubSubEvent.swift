@@ -79,9 +79,6 @@ public struct PubSubEvent: Sendable {
     public let sentAt: Timestamp?
     /// The subscriptions that brought it, where the service names them (13.16).
     public let subscriptionIDs: [ForeignText]
-
-    /// Whether it was held up on the way, or is shown again.
-    package var isDelayed: Bool { sentAt != nil }
 }
 
 extension PubSubEvent: StoredContext, AccountContext {

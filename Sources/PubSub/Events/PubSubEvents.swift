@@ -108,7 +108,7 @@ private struct EventArrival {
         let isKnown = try isKnown(in: step)
         var isTaken = false
         for element in event.elements {
-            guard let node = element[EventWire.node] else { continue }
+            guard let node = element[Wire.node] else { continue }
             let handlers = try PubSubListeners(account: account).handlers(
                 of: node, at: service, isKnown: isKnown, in: step)
             guard !handlers.isEmpty else { continue }

@@ -92,6 +92,6 @@ struct PubSubListeners {
         try step.first(
             "SELECT 1 FROM handler WHERE id = ? AND name = ? AND version = ? AND arguments = ?", id,
             handler.name, handler.version, handler.arguments
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 }

@@ -68,11 +68,7 @@ extension PubSubService {
 
     private func requests(at service: JID) throws -> SubscriptionRequestArrival {
         _ = try account.module(PubSubEvents.self)
-        guard service.isBare else {
-            throw AccountError(
-                .invalidStanza,
-                "\(service) has a resource, but nodes are at bare addresses; give \(service.bare)")
-        }
+        try PubSubRequest.check(service: service)
         return SubscriptionRequestArrival(account: account, service: service)
     }
 }

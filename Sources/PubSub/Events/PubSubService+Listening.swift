@@ -29,8 +29,7 @@ extension PubSubService {
     ///   node or a publisher with a resource, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func listen(
         to node: any TextConvertible, of publisher: JID? = nil, as key: String,
-        _ handler: Durable<PubSubEvent>,
-        in step: borrowing Step
+        _ handler: Durable<PubSubEvent>, in step: borrowing Step
     ) throws {
         try listeners(of: node, publisher, in: step).set(
             node.foreignText, of: publisher, key: key, to: handler, in: step)
@@ -59,11 +58,7 @@ extension PubSubService {
     ) throws -> PubSubListeners {
         _ = try account.module(PubSubEvents.self)
         try PubSubRequest.check(node: node)
-        if let publisher, !publisher.isBare {
-            throw AccountError(
-                .invalidStanza,
-                "\(publisher) has a resource, but nodes are at bare addresses; give \(publisher.bare)")
-        }
+        if let publisher { try PubSubRequest.check(service: publisher) }
         return PubSubListeners(account: account)
     }
 }

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPTransport
 import XMPPCore
 
@@ -70,7 +69,7 @@ struct SeenItemTable {
         let rows = try step.all(
             "SELECT item, digest FROM pubsub_seen_item WHERE handler = ? AND service = ?", handler,
             service.description
-        ) { (row) throws(HandlerError) in (row.foreignText(0), row.integer(1)) }
+        ) { ($0.foreignText(0), $0.integer(1)) }
         return Dictionary(rows) { _, newer in newer }
     }
 
@@ -84,7 +83,7 @@ struct SeenItemTable {
             let old = try step.first(
                 "DELETE FROM pubsub_seen_item WHERE handler = ? AND service = ? AND item = ? RETURNING row",
                 handler, service.description, item.id
-            ) { (row) throws(HandlerError) in row.integer(0) }
+            ) { $0.integer(0) }
             try step.execute(
                 "INSERT INTO pubsub_seen_item(handler, service, item, digest) VALUES (?, ?, ?, ?)", handler,
                 service.description, item.id, item.digest)

@@ -37,8 +37,7 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
         ///   - url: Where it is on the web; nil for the data node.
         public init(
             id: any TextConvertible, bytes: Int, type: any TextConvertible = "image/png", width: Int? = nil,
-            height: Int? = nil,
-            url: (any TextConvertible)? = nil
+            height: Int? = nil, url: (any TextConvertible)? = nil
         ) {
             (self.id, self.bytes, self.type) = (id.foreignText, bytes, type.foreignText)
             (self.width, self.height, self.url) = (width, height, url?.foreignText)
@@ -69,18 +68,15 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
         infos = element.children("info", Self.node).compactMap { try? Info($0) }
     }
 
-    public var element: Element {
-        Element("metadata", namespace: Self.node, children: infos.map(\.element))
-    }
+    public var element: Element { Element("metadata", namespace: Self.node, children: infos.map(\.element)) }
 }
 
 extension AvatarMetadata.Info {
     init(_ element: Element) throws(ElementValueError) {
         self.init(
             id: try element.value(of: "id", as: ForeignText.self), bytes: try element.value(of: "bytes"),
-            type: try element.value(of: "type", as: ForeignText.self),
-            width: try? element.value(of: "width"), height: try? element.value(of: "height"),
-            url: element["url"])
+            type: try element.value(of: "type", as: ForeignText.self), width: try? element.value(of: "width"),
+            height: try? element.value(of: "height"), url: element["url"])
     }
 
     var element: Element {

@@ -14,8 +14,7 @@ extension PubSubOperation where Context == PubSubPublication {
     public static func publish<Payload: PubSubPayload>(
         _ value: Payload, configuring: Bool = false
     ) throws -> PubSubOperation {
-        publish(
-            try value.item(), on: Payload.node, requiring: Payload.options, configuring: configuring)
+        publish(try value.item(), on: Payload.node, requiring: Payload.options, configuring: configuring)
     }
 }
 

@@ -19,7 +19,6 @@ extension PubSubService {
         to type: Payload.Type, of publisher: JID? = nil, as key: String,
         _ handler: Durable<PubSubEvent.Of<Payload>>, in step: borrowing Step
     ) throws {
-        try listen(
-            to: Payload.node, of: publisher, as: key, handler.calledWith(PubSubEvent.self), in: step)
+        try listen(to: Payload.node, of: publisher, as: key, handler.calledWith(PubSubEvent.self), in: step)
     }
 }

@@ -39,8 +39,7 @@ public struct RoomBookmark: PubSubPayload, Hashable {
     ///   - others: What other clients have put there and must find again.
     public init(
         _ room: JID, name: (any TextConvertible)? = nil, joinsByItself: Bool = false,
-        nick: (any TextConvertible)? = nil,
-        password: (any TextConvertible)? = nil, others: [Element] = []
+        nick: (any TextConvertible)? = nil, password: (any TextConvertible)? = nil, others: [Element] = []
     ) {
         (self.room, self.name, self.joinsByItself) = (room.bare, name?.foreignText, joinsByItself)
         (self.nick, self.password, self.others) = (nick?.foreignText, password?.foreignText, others)

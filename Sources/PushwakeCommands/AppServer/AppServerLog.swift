@@ -2,7 +2,6 @@ import FoundationEssentials
 import Handlers
 import Simulation
 import XMPPCore
-import XMPPTestKit
 
 /// The log of an app server, with a line or a JSON object for each event. It contains no secrets.
 struct AppServerLog: Sendable {

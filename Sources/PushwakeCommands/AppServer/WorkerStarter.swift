@@ -38,11 +38,10 @@ package final class WorkerStarter: Sendable {
             defer { running[node] = running[node] != nil }
             return running[node] == nil
         }
-        if isFirst { _ = try WorkerThread("worker starter") { self.runWorkers(for: node) } }
-    }
-
-    private func runWorkers(for node: String) {
-        repeat { runWorker(for: node) } while isWantedAgain(node)
+        guard isFirst else { return }
+        _ = try WorkerThread("worker starter") {
+            repeat { self.runWorker(for: node) } while self.isWantedAgain(node)
+        }
     }
 
     private func isWantedAgain(_ node: String) -> Bool {

@@ -50,9 +50,7 @@ package struct Client {
         try await account.listen(as: "client", ClientApp.Received().durable)
         do {
             try await account.connect(retrying: retrying)
-        } catch {
-            throw Self.advised(error, account)
-        }
+        } catch { throw Self.advised(error, account) }
         try await account.caughtUp()
     }
 
@@ -67,7 +65,7 @@ package struct Client {
     /// Returns whether the server keeps this session when its stream breaks.
     func canResume(in source: borrowing some Readable) throws -> Bool {
         try source.first("SELECT resumable FROM session WHERE account = ?", account.id) {
-            (row) throws(HandlerError) in row.integer(0) != 0
+            $0.integer(0) != 0
         } ?? false
     }
 
@@ -75,7 +73,7 @@ package struct Client {
     func fullJID(in source: borrowing some Readable) throws -> String? {
         // Several accounts may use one store.
         try source.first("SELECT full_jid FROM session WHERE account = ?", account.id) {
-            (row) throws(HandlerError) in row.optionalText(0)
+            $0.optionalText(0)
         } ?? nil
     }
 }
@@ -132,7 +130,7 @@ package enum ClientApp {
                     """, peer?.bare.description ?? "",
                     message.type == .groupchat ? message.from?.resource : nil, isOwn,
                     call.context.sentAt ?? now, body
-                ) { (row) throws(HandlerError) in row.integer(0) } ?? 0
+                ) { $0.integer(0) } ?? 0
             try call.step.post(Stored(row: row))
         }
     }
@@ -174,8 +172,8 @@ package enum ClientApp {
                 time: row.timestamp(4).description, body: row.text(5))
             return (row.integer(0), line)
         }
-        guard let peer else { return try source.first(sql) { (row) throws(HandlerError) in read(row) } }
-        return try source.first(sql, peer.bare.description) { (row) throws(HandlerError) in read(row) }
+        guard let peer else { return try source.first(sql) { read($0) } }
+        return try source.first(sql, peer.bare.description) { read($0) }
     }
 
     static func recordShown(_ row: Int64, in step: borrowing Step) throws {

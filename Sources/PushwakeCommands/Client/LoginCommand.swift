@@ -20,9 +20,7 @@ package struct LoginCommand {
             (
                 jid: try client.fullJID(in: snapshot) ?? "", canResume: try client.canResume(in: snapshot),
                 contacts: try account.roster.items(in: snapshot).count,
-                unseen: try snapshot.first("SELECT count(*) FROM message") { (row) throws(HandlerError) in
-                    row.integer(0)
-                } ?? 0
+                unseen: try snapshot.first("SELECT count(*) FROM message") { $0.integer(0) } ?? 0
             )
         }
         let name = info.identities.first { $0.category == "server" }?.name ?? account.configuration.jid.domain
@@ -43,9 +41,7 @@ package struct LoginCommand {
         do {
             return try await client.account.request(.discoInfo(of: client.account.configuration.jid.bare))
                 .features
-        } catch is StanzaError {
-            return []
-        }
+        } catch is StanzaError { return [] }
     }
 
     /// Describes the features of a server that matter to a messenger.

@@ -24,8 +24,7 @@ struct OutputEnd: Equatable {
     static func known(in step: borrowing Step) throws(HandlerError) -> OutputEnd? {
         guard let current else { return nil }
         let stored = try step.first("SELECT device, inode, size FROM shown_output WHERE id = 1") {
-            (row) throws(HandlerError) in
-            OutputEnd(device: row.integer(0), inode: row.integer(1), size: row.integer(2))
+            OutputEnd(device: $0.integer(0), inode: $0.integer(1), size: $0.integer(2))
         }
         if let stored, current.isBehind(stored) { return stored }
         try current.store(in: step)

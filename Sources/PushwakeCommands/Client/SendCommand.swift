@@ -81,9 +81,7 @@ struct SendCommand {
                 if let delivery, let status = try await end(with: delivery) { return status }
                 try await Task.sleep(for: .milliseconds(50))
             }
-        } catch let error as AccountError where error.code == .closed {
-            throw unconfirmed
-        }
+        } catch let error as AccountError where error.code == .closed { throw unconfirmed }
     }
 
     /// - Returns: The exit status once the awaited confirmation has arrived; nil before.

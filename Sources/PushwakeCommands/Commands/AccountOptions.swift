@@ -1,6 +1,5 @@
 import FoundationEssentials
 import Glibc
-import HandlerMacrosSupport
 import Handlers
 import PubSub
 import Simulation
@@ -79,9 +78,7 @@ package struct ConnectionOptions {
     static func address(_ text: String, _ name: String) throws -> JID {
         do {
             return try JID(text)
-        } catch {
-            throw UsageError("\(name) '\(text)' is no XMPP address: \(error)")
-        }
+        } catch { throw UsageError("\(name) '\(text)' is no XMPP address: \(error)") }
     }
 }
 

@@ -1,6 +1,5 @@
 import FoundationEssentials
 import Glibc
-import Handlers
 import Simulation
 import XMPPCore
 

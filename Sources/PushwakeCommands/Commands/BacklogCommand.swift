@@ -1,5 +1,4 @@
 import FoundationEssentials
-import Glibc
 import Simulation
 import XMPPCore
 import TestServers
@@ -8,7 +7,8 @@ import TestServers
 struct BacklogCommand {
     private let backlog: SimulationRun.Backlog
     private let plan: SimulationRun.Plan
-    private let server: String
+    /// The kind of the server; nil for the embedded one.
+    private let server: ServerKind?
     private let isJSON: Bool
     private let folder: String?
 
@@ -22,13 +22,9 @@ struct BacklogCommand {
         let limits = WorkerLimits(
             mebibytes: try arguments.number("--worker-memory", in: 1...1_000_000, default: 24),
             time: .seconds(try arguments.number("--worker-time", in: 1...30, default: 30)))
-        let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999))
-        plan = SimulationRun.Plan(rounds: 1, kills: 0, seed: UInt64(seed), limits: limits)
-        server = arguments.value("--server") ?? "embedded"
-        guard server == "embedded" || ServerKind(rawValue: server) != nil else {
-            throw UsageError("--server must be embedded, prosody or ejabberd, not '\(server)'")
-        }
-        guard !backlog.losesSession || server == "embedded" else {
+        plan = SimulationRun.Plan(rounds: 1, kills: 0, seed: try arguments.seed(), limits: limits)
+        server = try arguments.serverKind()
+        guard !backlog.losesSession || server == nil else {
             throw UsageError(
                 "--lose-session needs the embedded server, which can be told to forget a session")
         }
@@ -37,19 +33,10 @@ struct BacklogCommand {
     }
 
     func run() throws -> Int32 {
-        let workFolder =
-            folder ?? FileManager.default.temporaryDirectory.path
-            + "/pushwake-backlog-\(getpid())-\(plan.seed)"
-        try RunFolder.make(workFolder)
+        let workFolder = try RunFolder(folder, name: "pushwake-backlog", seed: plan.seed)
         var isGood = false
-        defer {
-            if !isGood {
-                Terminal.complain("the database and all logs of this run are in \(workFolder)")
-            } else if folder == nil {
-                try? FileManager.default.removeItem(atPath: workFolder)
-            }
-        }
-        let verdict = try measure(in: workFolder)
+        defer { workFolder.finish(isGood: isGood) }
+        let verdict = try measure(in: workFolder.path)
         Terminal.say(
             isJSON ? VisibleText(json: try OneLineJSON.text(verdict)) : VisibleText(lines: verdict.summary))
         isGood = verdict.isGood
@@ -58,7 +45,7 @@ struct BacklogCommand {
 
     private func measure(in folder: String) throws -> BacklogVerdict {
         let world: any SimulationWorld =
-            try ServerKind(rawValue: server).map { try RealServerWorld($0, folder: folder) }
+            try server.map { try RealServerWorld($0, folder: folder) }
             ?? EmbeddedWorld(folder: folder)
         defer { world.close() }
         let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")

@@ -61,7 +61,10 @@ struct MainCommand {
         case .sending where steering.isAway, .settling where steering.isAway:
             steering.isAway = false
             try await connect(account)
-        case .sending: try await account.perform { try sendNext(account, in: $0) }
+        case .sending:
+            try await account.perform { step in
+                try SimulationApp.sendNext(to: options.peer, from: account, in: step)
+            }
         case .settling where !steering.isSettled:
             try await settle(account, while: { steering.mode == .settling })
             steering.isSettled = true
@@ -72,10 +75,6 @@ struct MainCommand {
             Terminal.say("left")
         case .idle, .background, .settling, .quit: break
         }
-    }
-
-    private func sendNext(_ account: Account, in step: borrowing Step) throws {
-        try SimulationApp.sendNext(to: options.peer, from: account, in: step)
     }
 
     /// Takes the stream over, from a worker if necessary.
@@ -176,7 +175,6 @@ struct MainCommand {
             break
         }
     }
-
 }
 
 /// The latest commands from standard input.

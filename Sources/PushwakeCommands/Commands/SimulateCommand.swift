@@ -1,5 +1,4 @@
 import FoundationEssentials
-import Glibc
 import Simulation
 import XMPPCore
 import TestServers
@@ -7,7 +6,8 @@ import TestServers
 /// `pushwake simulate`: runs main, worker, server and peer on one machine, and proves that no handler is lost.
 struct SimulateCommand {
     private let plan: SimulationRun.Plan
-    private let server: String
+    /// The kind of the server; nil for the embedded one.
+    private let server: ServerKind?
     private let hasPush: Bool
     private let isJSON: Bool
     private let folder: String?
@@ -18,22 +18,18 @@ struct SimulateCommand {
         let arguments = try Arguments(words, of: "simulate")
         let rounds = try arguments.number("--rounds", in: 1...1_000_000, default: 20)
         let kills = try arguments.number("--kills", in: 0...10_000_000, default: rounds)
-        let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999))
         report = arguments.value("--report")
         plan = SimulationRun.Plan(
-            rounds: rounds, kills: kills, seed: UInt64(seed), hasFaults: arguments.has("--faults"),
+            rounds: rounds, kills: kills, seed: try arguments.seed(), hasFaults: arguments.has("--faults"),
             isRecorded: report != nil, limits: try Self.limits(arguments))
-        server = arguments.value("--server") ?? "embedded"
-        guard server == "embedded" || ServerKind(rawValue: server) != nil else {
-            throw UsageError("--server must be embedded, prosody or ejabberd, not '\(server)'")
-        }
-        guard !plan.hasFaults || server != "ejabberd" else {
+        server = try arguments.serverKind()
+        guard !plan.hasFaults || server != .ejabberd else {
             throw UsageError(
                 "--faults cannot be had with ejabberd, which then repeats and loses stanzas itself; docs/reference/servers.md says when. Leave it out, or choose prosody or embedded"
             )
         }
         hasPush = arguments.has("--push")
-        guard !hasPush || server != "embedded" else {
+        guard !hasPush || server != nil else {
             throw UsageError("--push needs a server that pushes: add --server prosody or --server ejabberd")
         }
         isJSON = arguments.has("--json")
@@ -49,16 +45,10 @@ struct SimulateCommand {
 
     func run() async throws -> Int32 {
         try checkReport()
-        let workFolder = try makeFolder()
+        let workFolder = try RunFolder(folder, name: "pushwake", seed: plan.seed)
         var isGood = false
-        defer {
-            if !isGood {
-                Terminal.complain("the database and all logs of this run are in \(workFolder)")
-            } else if folder == nil {
-                try? FileManager.default.removeItem(atPath: workFolder)
-            }
-        }
-        isGood = try simulate(in: workFolder).isGood
+        defer { workFolder.finish(isGood: isGood) }
+        isGood = try simulate(in: workFolder.path).isGood
         return isGood ? 0 : 1
     }
 
@@ -128,20 +118,11 @@ struct SimulateCommand {
     }
 
     private func makeWorld(_ folder: String) throws -> any SimulationWorld {
-        guard let kind = ServerKind(rawValue: server) else {
-            return try EmbeddedWorld(folder: folder)
-        }
+        guard let server else { return try EmbeddedWorld(folder: folder) }
         // In a run with faults sessions also expire. A real server does that only after its own time limit.
         return try RealServerWorld(
-            kind, folder: folder, hibernation: plan.hasFaults ? .seconds(2) : .seconds(600),
+            server, folder: folder, hibernation: plan.hasFaults ? .seconds(2) : .seconds(600),
             rate: plan.hasFaults ? 25 : 100, hasPush: hasPush)
-    }
-
-    private func makeFolder() throws -> String {
-        let path =
-            folder ?? FileManager.default.temporaryDirectory.path + "/pushwake-\(getpid())-\(plan.seed)"
-        try RunFolder.make(path)
-        return path
     }
 
     private func faults(_ faults: Verdict.Faults) -> String {
@@ -159,14 +140,6 @@ struct SimulateCommand {
         return counts.memory + counts.time == 0
             ? " Every worker kept within its limits\(means)."
             : " Killed at their limits\(means): \(counts.memory) workers for memory, \(counts.time) for time."
-    }
-
-    private func pushes(_ times: Int) -> String {
-        times > 0 ? " \(times) workers were woken by a push." : ""
-    }
-
-    private func heldBack(_ times: Int) -> String {
-        times > 0 ? " The peer was held back \(times) times." : ""
     }
 
     private func owners(_ verdict: Verdict) -> String {
@@ -189,6 +162,8 @@ struct SimulateCommand {
         let handlers = verdict.handlers
         let messages = verdict.messages
         let events = verdict.events
+        let heldBack = verdict.heldBack > 0 ? " The peer was held back \(verdict.heldBack) times." : ""
+        let pushes = verdict.pushes > 0 ? " \(verdict.pushes) workers were woken by a push." : ""
         return """
             \(verdict.kills.main + verdict.kills.worker) processes were killed: main \(Terminal.count(verdict.kills.main, "time")), \
             the worker \(Terminal.count(verdict.kills.worker, "time")).\(faults(verdict.faults))
@@ -198,7 +173,7 @@ struct SimulateCommand {
             \(handlers.timeout) timed out, \(handlers.invalidated) invalidated; \(handlers.pending) wait, \
             \(handlers.lost) were lost, \(handlers.repeated) repeated.
             \(messages.sent) messages were sent both ways and \(messages.stored) stored; \(messages.lost) were lost, \
-            \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.\(heldBack(verdict.heldBack))\(pushes(verdict.pushes))
+            \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.\(heldBack)\(pushes)
             \(events.published) items were published, \(events.stored) came in, \(events.byWorker) of them to a worker; \
             \(events.lost) were lost, \(events.repeated) repeated, \(events.replaced) replaced while there was no session.
             The session was resumed \(verdict.resumed) times and started again \(verdict.rebound) times. A worker took \

@@ -1,7 +1,6 @@
 import Glibc
 import Handlers
 import Simulation
-import Synchronization
 import XMPPAccount
 import XMPPCore
 import XMPPModules
@@ -28,8 +27,7 @@ struct StormClientCommand {
             CarbonsModule(), ChatModule(), RoomsModule(), ArchiveModule(pageSize: pageSize, history: nil),
         ]
         let store = try HandlerStore(
-            path: options.store, registry: HandlerRegistry(),
-            schemas: Account.schemas + [StormApp.schema])
+            path: options.store, registry: HandlerRegistry(), schemas: Account.schemas + [StormApp.schema])
         let account = try Account(configuration, store: store)
         let memory = ProcessMemory.releasingCode(above: WorkerCommand.comfortable)
         defer { memory.cancel() }

@@ -1,9 +1,7 @@
 import FoundationEssentials
 import Glibc
-import Handlers
 import HandlersTestKit
 import Simulation
-import XMPPAccount
 import XMPPCore
 import TestServers
 
@@ -30,24 +28,21 @@ struct StormCommand {
         roomMessages = try arguments.number("--room-messages", in: 0...10_000_000, default: 50_000)
         pageSize = try arguments.number("--page-size", in: 1...250, default: 250)
         kills = try arguments.number("--kills", in: 0...100_000, default: 10)
-        seed = UInt64(
-            try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999)))
+        seed = try arguments.seed()
         isJSON = arguments.has("--json")
         folder = arguments.value("--keep")
     }
 
     func run() async throws -> Int32 {
-        let workFolder =
-            folder ?? FileManager.default.temporaryDirectory.path + "/pushwake-storm-\(getpid())-\(seed)"
-        try RunFolder.make(workFolder)
-        var keepsFolder = folder != nil
-        defer { if !keepsFolder { try? FileManager.default.removeItem(atPath: workFolder) } }
-        let verdict = try storm(in: workFolder)
+        let workFolder = try RunFolder(folder, name: "pushwake-storm", seed: seed)
+        var keepsFolder = false
+        defer { if !keepsFolder { workFolder.remove() } }
+        let verdict = try storm(in: workFolder.path)
         Terminal.say(
             isJSON ? VisibleText(json: try OneLineJSON.text(verdict)) : VisibleText(lines: verdict.summary))
         if !verdict.isGood {
             keepsFolder = true
-            Terminal.complain("the database of this run is in \(workFolder)")
+            Terminal.complain("the database of this run is in \(workFolder.path)")
         }
         return verdict.isGood ? 0 : 1
     }

@@ -18,8 +18,7 @@ extension CommandPage {
         Option(
             "--ca", "FILE", "PEM file with the certificate authority to trust instead of the system's.", .file
         ),
-        Option(
-            "--log-xml", "Show on standard error what is decided, sent and received; secrets are masked."),
+        Option("--log-xml", "Show on standard error what is decided, sent and received; secrets are masked."),
     ]
 
     private static let state = Option(

@@ -112,9 +112,7 @@ extension CommandPage {
                 asJSON,
                 keep,
             ],
-            examples: [
-                ("pushwake storm --messages 10000 --room-messages 5000 --kills 3", "A smaller one.")
-            ]),
+            examples: [("pushwake storm --messages 10000 --room-messages 5000 --kills 3", "A smaller one.")]),
         CommandPage(
             name: "world", group: .proof,
             summary: "run the shipped code in simulated worlds, whose every event follows from a seed",
@@ -186,8 +184,7 @@ extension CommandPage {
                 Option(
                     "--linger", "MS",
                     "How many milliseconds to wait for more once nothing waits, 0 to 25000 (default 0)."),
-                Option(
-                    "--time", "S", "How many seconds the platform lets it live, 1 to 3600 (default 30)."),
+                Option("--time", "S", "How many seconds the platform lets it live, 1 to 3600 (default 30)."),
                 Option(
                     "--timings",
                     "Say at the end when it got how far: one JSON object with nanoseconds of the monotonic clock."

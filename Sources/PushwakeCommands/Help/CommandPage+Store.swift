@@ -13,9 +13,7 @@ extension CommandPage {
                     "--limit", "N",
                     "How many rows of each list, 1 to 10000000 (default 20; with --json 1000)."),
                 Option("--json", "One JSON object; times in milliseconds."),
-                Option(
-                    "--requeue", "ROW|all",
-                    "Requeue a quarantined or parked handler, or all of them."),
+                Option("--requeue", "ROW|all", "Requeue a quarantined or parked handler, or all of them."),
                 Option("--invalidate", "ROW", "End a handler; what was bound for that case runs."),
                 Option("--discard", "ROW", "End a handler; nothing runs."),
             ],
@@ -61,8 +59,7 @@ extension CommandPage {
     static let shell: [CommandPage] = [
         CommandPage(
             name: "help", group: .shell, words: "[COMMAND]",
-            summary: "say what there is, or all about one command",
-            options: [],
+            summary: "say what there is, or all about one command", options: [],
             examples: [("pushwake help worker", "All about the worker.")]),
         CommandPage(
             name: "completion", group: .shell, words: "bash|zsh|fish",

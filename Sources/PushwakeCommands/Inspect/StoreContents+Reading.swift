@@ -61,7 +61,7 @@ extension StoreContents {
             FROM account JOIN session ON session.account = account.id
                 LEFT JOIN ownership ON ownership.account = account.id ORDER BY jid
             """
-        ) { (row) throws(HandlerError) in
+        ) { row in
             let lockOwner = locks.lockOwner(ofAccount: row.integer(0))
             return Account(
                 jid: row.text(1),
@@ -92,7 +92,7 @@ extension StoreContents {
                 JOIN session ON session.account = request.account JOIN account ON account.id = request.account
             ORDER BY request.handler LIMIT ?
             """, Int64.max, limit
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Request(
                 account: row.text(0), id: row.text(1), peer: row.optionalText(2), row: row.integer(3),
                 handler: row.text(4), age: now - row.quantity(5), connectedLeft: row.optionalQuantity(6),
@@ -112,7 +112,7 @@ extension StoreContents {
             FROM outbox JOIN account ON account.id = outbox.account
                 LEFT JOIN handler ON handler.id = outbox.handler ORDER BY seq LIMIT ?
             """, limit
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Stanza(
                 account: row.text(0), seq: row.integer(1),
                 kind: Outbox.Kind(rawValue: row.integer(2)).map { "\($0)" } ?? "unknown",
@@ -137,7 +137,7 @@ extension StoreContents {
             FROM handler LEFT JOIN connected_clock ON connected_clock.scope = coalesce(handler.scope, '')
             WHERE \(condition) ORDER BY due IS NULL, due, connected_due, id LIMIT ?
             """, limit
-        ) { (row) throws(HandlerError) in
+        ) { row in
             let period = row.optionalQuantity(4)
             let attempts = Int(row.quantity(6))
             let kind: Timer.Kind =
@@ -176,14 +176,14 @@ extension StoreContents {
     ) throws(HandlerError) -> [Named] {
         try snapshot.all(
             "SELECT name, count(*) FROM handler WHERE \(condition) GROUP BY name ORDER BY count(*) DESC, name"
-        ) { (row) throws(HandlerError) in Named(handler: row.text(0), count: row.integer(1)) }
+        ) { Named(handler: $0.text(0), count: $0.integer(1)) }
     }
 
     // MARK: Endings
 
     private static func endings(_ snapshot: borrowing Snapshot) throws(HandlerError) -> [String: Int64] {
         let counts = try snapshot.all("SELECT outcome, count(*) FROM ending GROUP BY outcome") {
-            (row) throws(HandlerError) in (outcome(row.integer(0)), row.integer(1))
+            (outcome($0.integer(0)), $0.integer(1))
         }
         return Dictionary(counts, uniquingKeysWith: +)
     }
@@ -198,7 +198,7 @@ extension StoreContents {
             SELECT handler, name, outcome, reason, ended_at
             FROM (SELECT * FROM ending ORDER BY handler DESC LIMIT ?) ORDER BY ended_at DESC, handler DESC LIMIT ?
             """, max(limit * 10, 1000), limit
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Ending(
                 row: row.integer(0), handler: row.text(1), outcome: outcome(row.integer(2)),
                 reason: row.optionalText(3), age: now - row.quantity(4))
@@ -210,11 +210,8 @@ extension StoreContents {
         Outcome(rawValue: stored).map { "\($0)" } ?? "unknown"
     }
 
-    private static func count(
-        _ rows: String, _ snapshot: borrowing Snapshot
-    ) throws(HandlerError) -> Int64 {
-        try snapshot.first("SELECT count(*) FROM \(rows)") { (row) throws(HandlerError) in row.integer(0) }
-            ?? 0
+    private static func count(_ rows: String, _ snapshot: borrowing Snapshot) throws(HandlerError) -> Int64 {
+        try snapshot.first("SELECT count(*) FROM \(rows)") { $0.integer(0) } ?? 0
     }
 }
 

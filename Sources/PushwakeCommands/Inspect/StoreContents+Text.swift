@@ -121,9 +121,8 @@ extension StoreContents {
     private var requestTable: TextTable {
         var table = TextTable([
             .init(name: "row", isNumber: true), .init(name: "handler", least: 12),
-            .init(name: "peer", least: 12),
-            .init(name: "age", isNumber: true), .init(name: "connected time left", isNumber: true),
-            .init(name: "sent"),
+            .init(name: "peer", least: 12), .init(name: "age", isNumber: true),
+            .init(name: "connected time left", isNumber: true), .init(name: "sent"),
             .init(name: "id", least: 8),
         ])
         for row in requests.shown {
@@ -213,9 +212,7 @@ extension StoreContents {
             .init(name: "ago", isNumber: true), .init(name: "reason", least: 8),
         ])
         for row in lastEndings {
-            table.add([
-                String(row.row), row.handler, row.outcome, Span.text(row.age), row.reason ?? "",
-            ])
+            table.add([String(row.row), row.handler, row.outcome, Span.text(row.age), row.reason ?? ""])
         }
         return table
     }

@@ -1,6 +1,5 @@
 package import Handlers
 import Simulation
-import XMPPAccount
 
 /// A manual repair of quarantined or parked handlers.
 package enum StoreRepair: Equatable {
@@ -84,9 +83,7 @@ package enum StoreRepair: Equatable {
     /// Deletes the account's rows for a handler: the request whose answer it awaits, and its listeners. A stanza is still sent and
     /// counted, and no handler is called for it.
     private static func release(_ id: AnyHandlerID, _ step: borrowing Step) throws {
-        let tables = try step.all("SELECT name FROM sqlite_schema WHERE type = 'table'") {
-            (row) throws(HandlerError) in row.text(0)
-        }
+        let tables = try step.all("SELECT name FROM sqlite_schema WHERE type = 'table'") { $0.text(0) }
         for table in ["request", "listener", "omemo_listener"] where tables.contains(table) {
             try step.execute("DELETE FROM \(table) WHERE handler = ?", id)
         }

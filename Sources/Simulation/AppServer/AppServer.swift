@@ -1,6 +1,5 @@
 import Handlers
 import Synchronization
-import XMPPAccount
 
 /// A push service on the stream of a component. It reopens the stream when it breaks.
 package final class AppServer: Sendable {

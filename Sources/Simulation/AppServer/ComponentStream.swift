@@ -1,5 +1,3 @@
-import Handlers
-import XMPPAccount
 import XMPPTransport
 package import XMPPCore
 
@@ -38,8 +36,7 @@ package final class ComponentStream {
     package init(_ address: Address, interrupt: Int32) throws {
         let deadline = Deadline.after(Self.openLimit)
         connection = try EventLoop.run(interrupt: interrupt) {
-            try await Connection.connect(
-                host: address.host, port: address.port, deadline: deadline, on: $0)
+            try await Connection.connect(host: address.host, port: address.port, deadline: deadline, on: $0)
         }
         parser = try StreamParser()
         self.interrupt = interrupt
@@ -47,16 +44,14 @@ package final class ComponentStream {
     }
 
     private func open(_ address: Address, _ deadline: Deadline) throws {
-        connection.write(
-            Serializer.streamHeader(to: address.domain, contentNamespace: Namespaces.component))
+        connection.write(Serializer.streamHeader(to: address.domain, contentNamespace: Namespaces.component))
         try connection.flush(until: deadline, interrupt: interrupt)
         guard case .opened(let header) = try next(deadline), let id = header["id"] else {
             throw SimulationError(
                 "the server began no stream for \(address.domain); is that the port for components?")
         }
         let digest = Crypto.digest(.sha1, "\(id)\(address.secret)".utf8).hexadecimal
-        try send(
-            Element("handshake", namespace: Namespaces.component, children: []).with(text: digest))
+        try send(Element("handshake", namespace: Namespaces.component, children: []).with(text: digest))
         guard case .element(let answer) = try next(deadline),
             answer.has(name: "handshake", namespace: Namespaces.component)
         else {

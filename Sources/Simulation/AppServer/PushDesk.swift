@@ -1,5 +1,3 @@
-import Handlers
-import XMPPAccount
 import XMPPTransport
 package import XMPPCore
 

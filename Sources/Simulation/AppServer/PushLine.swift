@@ -23,8 +23,7 @@ package final class PushLine: Sendable {
         self.counts = counts
         let device = PushDevice(account: account.description, node: Self.node, secret: Self.secret)
         server = try AppServer(
-            .init(
-                host: "127.0.0.1", port: port, domain: service.description, secret: Self.componentSecret),
+            .init(host: "127.0.0.1", port: port, domain: service.description, secret: Self.componentSecret),
             desk: PushDesk([device]), report: counts.take)
         try server.start()
     }
@@ -36,7 +35,6 @@ package final class PushLine: Sendable {
             var refused = 0
             /// The number of pushes at the end of the last process.
             var seen = 0
-            var isConnected = false
         }
 
         let state = Mutex(State())
@@ -44,8 +42,7 @@ package final class PushLine: Sendable {
         @Sendable func take(_ event: AppServer.Event) {
             state.withLock { state in
                 switch event {
-                case .connected: state.isConnected = true
-                case .disconnected: state.isConnected = false
+                case .connected, .disconnected: break
                 case .desk(.push): state.pushes += 1
                 case .desk(.refused): state.refused += 1
                 }
@@ -53,8 +50,6 @@ package final class PushLine: Sendable {
         }
     }
 
-    var isConnected: Bool { counts.state.withLock { $0.isConnected } }
-    var pushes: Int { counts.state.withLock { $0.pushes } }
     /// The number of publications without the right node and secret. It must be 0 in a simulation.
     package var refused: Int { counts.state.withLock { $0.refused } }
 

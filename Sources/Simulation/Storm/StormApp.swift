@@ -1,4 +1,3 @@
-import HandlerMacrosSupport
 package import Handlers
 package import XMPPAccount
 package import XMPPCore
@@ -67,6 +66,6 @@ package enum StormApp {
     package static func underWay(in step: borrowing Step) throws -> Int64 {
         try step.first(
             "SELECT (SELECT count(*) FROM storm_sent) - (SELECT count(DISTINCT stanza_id) FROM storm_ended)"
-        ) { (row) throws(HandlerError) in row.integer(0) } ?? 0
+        ) { $0.integer(0) } ?? 0
     }
 }

@@ -1,4 +1,3 @@
-import XMPPAccount
 import XMPPCore
 package import XMPPTestKit
 

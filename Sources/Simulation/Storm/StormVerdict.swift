@@ -55,7 +55,7 @@ package struct StormVerdict: Codable {
             path: path, registry: HandlerRegistry(), schemas: Account.schemas + [StormApp.schema])
         let found = try store.read { snapshot in
             try snapshot.all("SELECT place, number FROM stormed ORDER BY row") {
-                (row) throws(HandlerError) in (place: row.text(0), number: Int(row.integer(1)))
+                (place: $0.text(0), number: Int($0.integer(1)))
             }
         }
         received = found.count
@@ -82,7 +82,7 @@ package struct StormVerdict: Codable {
                         - storm_sent.stormed
                 FROM storm_sent LEFT JOIN delivery USING(stanza_id)
                 """
-            ) { (row) throws(HandlerError) in
+            ) { row in
                 (
                     wait: row.optionalInteger(0).map { Int($0) }, isRight: row.integer(1) != 0,
                     behind: row.optionalInteger(2).map { Int($0) }

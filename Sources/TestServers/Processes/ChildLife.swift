@@ -1,4 +1,3 @@
-import XMPPTestKit
 import Glibc
 import Synchronization
 

@@ -1,4 +1,3 @@
-import XMPPTestKit
 import Glibc
 
 /// One standard stream of a child that is being started: the child's end, and the end that stays in this process.
@@ -7,9 +6,7 @@ struct ChildStream: ~Copyable {
     private var parent: FileDescriptor?
 
     /// Returns the end that stays, and closes the child's end.
-    consuming func removeParent() -> FileDescriptor? {
-        parent.take()
-    }
+    consuming func removeParent() -> FileDescriptor? { parent.take() }
 
     static func input(_ input: ChildProcess.Input) throws(ChildProcessError) -> ChildStream {
         switch input {

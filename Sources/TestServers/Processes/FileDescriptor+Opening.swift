@@ -1,5 +1,4 @@
 import Glibc
-import XMPPTestKit
 
 extension FileDescriptor {
     /// Makes a pipe whose ends a new program does not inherit.

@@ -10,6 +10,4 @@ package struct FileDescriptor: ~Copyable, Sendable {
 }
 
 /// Returns the system's message for an error number.
-package func systemMessage(_ code: Int32) -> String {
-    String(cString: strerror(code))
-}
+package func systemMessage(_ code: Int32) -> String { String(cString: strerror(code)) }

@@ -1,6 +1,15 @@
 import FoundationEssentials
 import Platform
 
+extension ChildProcess {
+    /// Whether the kernel reports the process as stopped.
+    package var isStopped: Bool {
+        let status = try? String(contentsOfFile: "/proc/\(processID)/stat", encoding: .utf8)
+        // The state follows the name, which is in parentheses.
+        return status?.split(separator: ")").last?.hasPrefix(" T") == true
+    }
+}
+
 /// A child that is stopped (SIGSTOP) when it writes a certain line, such as inside a transaction.
 package final class FrozenProcess {
     private static let limit = Duration.seconds(60)
@@ -28,11 +37,7 @@ package final class FrozenProcess {
     }
 
     /// Whether the kernel reports the process as stopped.
-    package var isStopped: Bool {
-        let status = try? String(contentsOfFile: "/proc/\(process.processID)/stat", encoding: .utf8)
-        // The state follows the name, which is in parentheses.
-        return status?.split(separator: ")").last?.hasPrefix(" T") == true
-    }
+    package var isStopped: Bool { process.isStopped }
 
     /// Resumes the child and closes its standard input.
     ///

@@ -1,5 +1,4 @@
 import Platform
-import XMPPTestKit
 import Glibc
 import Synchronization
 
@@ -36,7 +35,6 @@ package final class DNSServer: Sendable {
         var zone: [String: [Record]]
         var mood = Mood.truthful
         var questions: [String] = []
-        var isClosed = false
     }
 
     private let socket: FileDescriptor
@@ -93,9 +91,7 @@ package final class DNSServer: Sendable {
 
     private func answer(_ request: [UInt8]) -> [UInt8]? {
         guard request.count > 16, let (name, end) = Self.name(in: request, at: 12), end + 4 <= request.count
-        else {
-            return nil
-        }
+        else { return nil }
         let type = UInt16(request[end]) << 8 | UInt16(request[end + 1])
         let (mood, records) = state.withLock { state in
             state.questions.append("\(Self.types[type] ?? String(type)) \(name)")

@@ -39,37 +39,35 @@ package struct EjabberdOptions: Hashable, Sendable {
         ]
     }
 
-    func configuration(
-        domain: String, folder: String, certificateFile: String, keyFile: String, startTLSPort: UInt16,
-        directTLSPort: UInt16, componentPort: UInt16, webPort: UInt16
-    ) -> String {
-        let clients = [(startTLSPort, "starttls_required: true"), (directTLSPort, "tls: true")].map {
-            port, tls in
-            """
-              - {port: \(port), ip: "127.0.0.1", module: ejabberd_c2s, \(tls), shaper: none, access: all, tls_verify: \(clientAuthorityFile != nil),
-                 max_stanza_size: 1048576, max_fsm_queue: 100000}
-            """
-        }
+    func configuration(of server: EjabberdServer) -> String {
+        let clients = [(server.startTLSPort, "starttls_required: true"), (server.directTLSPort, "tls: true")]
+            .map {
+                port, tls in
+                """
+                  - {port: \(port), ip: "127.0.0.1", module: ejabberd_c2s, \(tls), shaper: none, access: all, tls_verify: \(clientAuthorityFile != nil),
+                     max_stanza_size: 1048576, max_fsm_queue: 100000}
+                """
+            }
         let hosts = components.sorted { $0.key < $1.key }.map { name, secret in
             "\(Self.quoted(name)): {password: \(Self.quoted(secret))}"
         }
         let component = """
-              - {port: \(componentPort), ip: "127.0.0.1", module: ejabberd_service, hosts: {\(hosts.joined(separator: ", "))}}
+              - {port: \(server.componentPort), ip: "127.0.0.1", module: ejabberd_service, hosts: {\(hosts.joined(separator: ", "))}}
             """
         let web = """
-              - {port: \(webPort), ip: "127.0.0.1", module: ejabberd_http, tls: true, request_handlers: {"/upload": mod_http_upload}}
+              - {port: \(server.webPort), ip: "127.0.0.1", module: ejabberd_http, tls: true, request_handlers: {"/upload": mod_http_upload}}
             """
         let upload = largestUpload.map { size in
             (
                 "mod_http_upload",
-                "{put_url: \(Self.quoted("https://\(domain):\(webPort)/upload")), docroot: \(Self.quoted("\(folder)/upload")), max_size: \(size), access: all}"
+                "{put_url: \(Self.quoted("https://\(server.domain):\(server.webPort)/upload")), docroot: \(Self.quoted("\(server.folder)/upload")), max_size: \(size), access: all}"
             )
         }
         let kept = (modules() + (upload.map { [$0] } ?? [])).filter { !removedModules.contains($0.name) }
         return """
-            hosts: [\(([domain] + addedHosts).map(Self.quoted).joined(separator: ", "))]
+            hosts: [\(([server.domain] + addedHosts).map(Self.quoted).joined(separator: ", "))]
             loglevel: info
-            certfiles: [\(Self.quoted(certificateFile)), \(Self.quoted(keyFile))]
+            certfiles: [\(Self.quoted(server.certificateFile)), \(Self.quoted(server.keyFile))]
             auth_method: [\(allowsAnonymous ? "internal, anonymous" : "internal")]
             \(allowsAnonymous ? "anonymous_protocol: sasl_anon" : "")
             auth_password_format: scram

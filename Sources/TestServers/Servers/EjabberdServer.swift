@@ -21,11 +21,10 @@ package final class EjabberdServer: TestServer {
     package let folder: String
 
     private let options: EjabberdOptions
-    private let certificateFile: String
-    private let keyFile: String
-    private let ports:
-        (startTLS: LoopbackPort, directTLS: LoopbackPort, component: LoopbackPort, web: LoopbackPort)
-    private let process: ServerProcess
+    let certificateFile: String
+    let keyFile: String
+    package let ports: ServerPorts
+    package let process: ServerProcess
     /// Accounts to add at the next start.
     private let accounts = Mutex<[String: String]>([:])
 
@@ -47,26 +46,15 @@ package final class EjabberdServer: TestServer {
         self.keyFile = keyFile
         self.options = options
         process = ServerProcess("ejabberd", folder: folder)
-        ports = (
-            try LoopbackPort.reserved(), try LoopbackPort.reserved(), try LoopbackPort.reserved(),
-            try LoopbackPort.reserved()
-        )
+        ports = try ServerPorts()
         try ServerProcess.writing {
             try FileManager.default.createDirectory(
                 atPath: "\(folder)/spool", withIntermediateDirectories: true)
         }
     }
 
-    package var startTLSPort: UInt16 { ports.startTLS.number }
-    package var directTLSPort: UInt16 { ports.directTLS.number }
-    /// The port for external components (XEP-0114). It accepts ``EjabberdOptions/components``.
-    package var componentPort: UInt16 { ports.component.number }
-    package var webPort: UInt16 { ports.web.number }
-    package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
-    package var processID: Int32? { process.processID }
-
     private var configurationFile: String { "\(folder)/ejabberd.yml" }
-    private var logFile: String { "\(folder)/ejabberd.log" }
+    package var logFile: String { "\(folder)/ejabberd.log" }
 
     package var version: String {
         let end = " is started in the node"
@@ -80,7 +68,7 @@ package final class EjabberdServer: TestServer {
 
     package func start(deadline: ContinuousClock.Instant) throws(TestServerError) {
         try process.start { () throws(TestServerError) in
-            try writeConfiguration()
+            try ServerProcess.write(options.configuration(of: self), to: configurationFile)
             return try launch()
         } wait: { child throws(TestServerError) in
             try self.waitUntilReady(child, deadline: deadline)
@@ -90,11 +78,6 @@ package final class EjabberdServer: TestServer {
             accounts.withLock { _ = $0.removeValue(forKey: user) }
         }
     }
-
-    package func close(grace: Duration) { process.close(grace: grace) }
-    package func kill() { process.kill() }
-    package func freeze() { process.signal(Signal.stop) }
-    package func thaw() { process.signal(Signal.resume) }
 
     // MARK: - Accounts
 
@@ -130,9 +113,7 @@ package final class EjabberdServer: TestServer {
             try child.write(command + "\n")
             let line = try child.output?.readLine(deadline: .now + .seconds(20)) { $0.hasPrefix("> ") }
             return String(line?.dropFirst(2) ?? "")
-        } catch {
-            throw TestServerError(.wrongState, "ejabberd does not answer: \(error.message)")
-        }
+        } catch { throw TestServerError(.wrongState, "ejabberd does not answer: \(error.message)") }
     }
 
     // MARK: - Streams
@@ -236,22 +217,10 @@ package final class EjabberdServer: TestServer {
         let answer: String?
         do throws(ChildProcessError) {
             answer = try child.output?.readLine(deadline: deadline) { $0.hasPrefix("> ") }
-        } catch {
-            throw process.failure(error.message, log: log)
-        }
-        guard answer == "> ready" else {
-            throw process.failure("It says \(answer ?? "nothing")", log: log)
-        }
+        } catch { throw process.failure(error.message, log: log) }
+        guard answer == "> ready" else { throw process.failure("It says \(answer ?? "nothing")", log: log) }
         // ejabberd accepts connections only some milliseconds after it reports its start.
         let awaited = [ports.startTLS, ports.directTLS] + (options.largestUpload == nil ? [] : [ports.web])
         try process.waitUntilListening(awaited, child, deadline: deadline) { log }
-    }
-
-    private func writeConfiguration() throws(TestServerError) {
-        let text = options.configuration(
-            domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
-            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort,
-            webPort: webPort)
-        try ServerProcess.write(text, to: configurationFile)
     }
 }

@@ -31,45 +31,40 @@ package struct ProsodyOptions: Hashable, Sendable {
     /// The features that current clients use. `limits` is left out: it would throttle each client to 10 kB/s.
     package static let usualModules = [
         "admin_shell", "blocklist", "bookmarks", "carbons", "cloud_notify", "csi_simple", "disco", "mam",
-        "offline", "pep",
-        "ping", "private", "register", "roster", "sasl2", "sasl2_bind2", "sasl2_fast", "sasl2_sm", "saslauth",
-        "smacks",
-        "time", "tls", "uptime", "vcard4", "vcard_legacy", "version",
+        "offline", "pep", "ping", "private", "register", "roster", "sasl2", "sasl2_bind2", "sasl2_fast",
+        "sasl2_sm", "saslauth", "smacks", "time", "tls", "uptime", "vcard4", "vcard_legacy", "version",
     ]
 
-    func configuration(
-        domain: String, folder: String, certificateFile: String, keyFile: String, startTLSPort: UInt16,
-        directTLSPort: UInt16, componentPort: UInt16, webPort: UInt16
-    ) -> String {
+    func configuration(of server: ProsodyServer) -> String {
         let modules = Self.usualModules.filter { !removedModules.contains($0) } + addedModules
         let external = components.sorted { $0.key < $1.key }.map { name, secret in
             "Component \(Self.quoted(name))\n    component_secret = \(Self.quoted(secret))\n"
         }
         let upload = largestUpload.map { size in
             """
-            Component \(Self.quoted("upload." + domain)) "http_file_share"
-                http_host = \(Self.quoted(domain))
-                http_external_url = "https://\(domain):\(webPort)/"
+            Component \(Self.quoted("upload." + server.domain)) "http_file_share"
+                http_host = \(Self.quoted(server.domain))
+                http_external_url = "https://\(server.domain):\(server.webPort)/"
                 http_file_share_size_limit = \(size)
                 http_file_share_daily_quota = \(size * 1000)
             """
         }
         return """
             run_as_root = true
-            pidfile = \(Self.quoted(folder + "/prosody.pid"))
-            data_path = \(Self.quoted(folder + "/data"))
-            admin_socket = \(Self.quoted(folder + "/prosody.sock"))
-            log = { info = \(Self.quoted(folder + "/prosody.log")) }
+            pidfile = \(Self.quoted(server.folder + "/prosody.pid"))
+            data_path = \(Self.quoted(server.folder + "/data"))
+            admin_socket = \(Self.quoted(server.folder + "/prosody.sock"))
+            log = { info = \(Self.quoted(server.folder + "/prosody.log")) }
             interfaces = { "127.0.0.1" }
-            c2s_ports = { \(startTLSPort) }
-            c2s_direct_tls_ports = { \(directTLSPort) }
-            component_ports = { \(components.isEmpty ? "" : String(componentPort)) }
+            c2s_ports = { \(server.startTLSPort) }
+            c2s_direct_tls_ports = { \(server.directTLSPort) }
+            component_ports = { \(components.isEmpty ? "" : String(server.componentPort)) }
             s2s_ports = {}
             s2s_direct_tls_ports = {}
             http_ports = {}
-            https_ports = { \(upload == nil ? "" : String(webPort)) }
+            https_ports = { \(upload == nil ? "" : String(server.webPort)) }
             https_interfaces = { "127.0.0.1" }
-            https_ssl = { certificate = \(Self.quoted(certificateFile)); key = \(Self.quoted(keyFile)) }
+            https_ssl = { certificate = \(Self.quoted(server.certificateFile)); key = \(Self.quoted(server.keyFile)) }
             modules_enabled = { \(modules.map(Self.quoted).joined(separator: ", ")) }
             modules_disabled = { "limits", "s2s" }
             authentication = "internal_hashed"
@@ -79,17 +74,17 @@ package struct ProsodyOptions: Hashable, Sendable {
             c2s_require_encryption = true
             smacks_hibernation_time = \(hibernation.components.seconds)
             smacks_max_queue_size = \(queueSize)
-            ssl = { certificate = \(Self.quoted(certificateFile)); key = \(Self.quoted(keyFile)) }
-            c2s_direct_tls_ssl = { certificate = \(Self.quoted(certificateFile)); key = \(Self.quoted(keyFile)) }
+            ssl = { certificate = \(Self.quoted(server.certificateFile)); key = \(Self.quoted(server.keyFile)) }
+            c2s_direct_tls_ssl = { certificate = \(Self.quoted(server.certificateFile)); key = \(Self.quoted(server.keyFile)) }
             \(addedConfiguration)
 
-            VirtualHost \(Self.quoted(domain))
+            VirtualHost \(Self.quoted(server.domain))
 
-            Component \(Self.quoted("conference." + domain)) "muc"
+            Component \(Self.quoted("conference." + server.domain)) "muc"
                 modules_enabled = { "muc_mam" }
                 restrict_room_creation = false
 
-            Component \(Self.quoted("pubsub." + domain)) "pubsub"
+            Component \(Self.quoted("pubsub." + server.domain)) "pubsub"
 
             \(upload ?? "")
 

@@ -19,12 +19,10 @@ package final class ProsodyServer: TestServer {
     package let folder: String
 
     private let options: ProsodyOptions
-    private let certificateFile: String
-    private let keyFile: String
-    private let ports: (startTLS: LoopbackPort, directTLS: LoopbackPort)
-    private let componentPortReservation: LoopbackPort
-    private let webPortReservation: LoopbackPort
-    private let process: ServerProcess
+    let certificateFile: String
+    let keyFile: String
+    package let ports: ServerPorts
+    package let process: ServerProcess
 
     /// Reserves the ports and creates the folder, without starting the server.
     ///
@@ -44,9 +42,7 @@ package final class ProsodyServer: TestServer {
         self.keyFile = keyFile
         self.options = options
         process = ServerProcess("Prosody", folder: folder)
-        ports = (try LoopbackPort.reserved(), try LoopbackPort.reserved())
-        componentPortReservation = try LoopbackPort.reserved()
-        webPortReservation = try LoopbackPort.reserved()
+        ports = try ServerPorts()
         try ServerProcess.writing {
             // Prosody looks for further certificates in `certs` and complains when the folder is missing.
             for part in ["data", "certs"] {
@@ -56,34 +52,21 @@ package final class ProsodyServer: TestServer {
         }
     }
 
-    package var startTLSPort: UInt16 { ports.startTLS.number }
-    package var directTLSPort: UInt16 { ports.directTLS.number }
-    /// The port for external components (XEP-0114). It accepts ``ProsodyOptions/components``.
-    package var componentPort: UInt16 { componentPortReservation.number }
-    package var webPort: UInt16 { webPortReservation.number }
     /// The configuration file, for `prosodyctl --config`.
     package var configurationFile: String { "\(folder)/prosody.cfg.lua" }
-    /// The log file.
     package var logFile: String { "\(folder)/prosody.log" }
-    package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
-    package var processID: Int32? { process.processID }
 
     // MARK: - Life
 
     package func start(deadline: ContinuousClock.Instant) throws(TestServerError) {
         try process.start { () throws(TestServerError) in
-            try writeConfiguration()
+            try ServerProcess.write(options.configuration(of: self), to: configurationFile)
             return try launch()
         } wait: { child throws(TestServerError) in
             // Prosody does not report that it is ready.
             try self.process.waitUntilListening(self.awaitedPorts, child, deadline: deadline) { self.log }
         }
     }
-
-    package func close(grace: Duration) { process.close(grace: grace) }
-    package func kill() { process.kill() }
-    package func freeze() { process.signal(Signal.stop) }
-    package func thaw() { process.signal(Signal.resume) }
 
     // MARK: - Accounts and version
 
@@ -120,8 +103,8 @@ package final class ProsodyServer: TestServer {
     // MARK: - Parts
 
     private var awaitedPorts: [LoopbackPort] {
-        [ports.startTLS, ports.directTLS] + (options.components.isEmpty ? [] : [componentPortReservation])
-            + (options.largestUpload == nil ? [] : [webPortReservation])
+        [ports.startTLS, ports.directTLS] + (options.components.isEmpty ? [] : [ports.component])
+            + (options.largestUpload == nil ? [] : [ports.web])
     }
 
     private func launch() throws(TestServerError) -> ChildProcess {
@@ -130,14 +113,6 @@ package final class ProsodyServer: TestServer {
                 "prosody", ["-F", "--config", configurationFile], output: .file(process.console),
                 errors: .file(process.console))
         }
-    }
-
-    private func writeConfiguration() throws(TestServerError) {
-        let text = options.configuration(
-            domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
-            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort,
-            webPort: webPort)
-        try ServerProcess.write(text, to: configurationFile)
     }
 
     /// Returns the name that Prosody's internal storage gives a file: all bytes but ASCII letters and digits as %xx.

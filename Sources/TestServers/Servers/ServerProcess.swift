@@ -4,7 +4,7 @@ import FoundationEssentials
 import Synchronization
 
 /// The child process of a ``TestServer`` while it runs.
-final class ServerProcess: Sendable {
+package final class ServerProcess: Sendable {
     private let name: String
     private let folder: String
     private let process = Mutex<ChildProcess?>(nil)
@@ -91,8 +91,7 @@ final class ServerProcess: Sendable {
     ///
     /// - Parameter log: Returns the server's log so far.
     func waitUntilListening(
-        _ ports: [LoopbackPort], _ child: ChildProcess, deadline: ContinuousClock.Instant,
-        log: () -> String
+        _ ports: [LoopbackPort], _ child: ChildProcess, deadline: ContinuousClock.Instant, log: () -> String
     ) throws(TestServerError) {
         while !ports.allSatisfy(\.isListening) {
             // No event reports it. The wait for the child's end is also the pause between two checks.

@@ -34,9 +34,7 @@ extension SlixmppPeer {
         let answer: Answer<Result>
         do {
             answer = try JSONDecoder().decode(Answer<Result>.self, from: Data(text.utf8))
-        } catch {
-            throw failure(.wrongState, "answered '\(name)' with '\(text)'", error)
-        }
+        } catch { throw failure(.wrongState, "answered '\(name)' with '\(text)'", error) }
         switch answer {
         case .ok(let result): return result
         case .error(let reason): throw TestServerError(.refused, reason)
@@ -99,9 +97,7 @@ extension SlixmppPeer {
                 }
                 try process.write(line + "\n")
             }
-        } catch {
-            throw error as? TestServerError ?? failure(.wrongState, "takes no commands", error)
-        }
+        } catch { throw error as? TestServerError ?? failure(.wrongState, "takes no commands", error) }
     }
 
     /// Returns the first wanted line. Senders that end before it are recorded.
@@ -120,9 +116,7 @@ extension SlixmppPeer {
                 }
                 return isWanted(line)
             }
-        } catch {
-            throw failure(.wrongState, what, error)
-        }
+        } catch { throw failure(.wrongState, what, error) }
     }
 
     private struct Order: Encodable {

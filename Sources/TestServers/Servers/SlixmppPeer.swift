@@ -73,9 +73,7 @@ package final class SlixmppPeer: Sendable {
             for (name, bytes) in scripts {
                 try Data(bytes).write(to: URL(filePath: "\(folder)/\(name)"))
             }
-        } catch {
-            throw TestServerError(.startFailed, "The peer's folder cannot be written: \(error)")
-        }
+        } catch { throw TestServerError(.startFailed, "The peer's folder cannot be written: \(error)") }
     }
 
     /// The full address that the server gave the peer.

@@ -1,3 +1,7 @@
+import FoundationEssentials
+import Platform
+import XMPPTestKit
+
 /// A real XMPP server as a child process, with its own folder and loopback ports, and without a system service.
 ///
 /// ```text
@@ -11,34 +15,18 @@ package protocol TestServer: AnyObject, Sendable {
     var domain: String { get }
     /// The folder of this server: configuration, data, log.
     var folder: String { get }
-    /// The port for STARTTLS (RFC 6120).
-    var startTLSPort: UInt16 { get }
-    /// The port for direct TLS (XEP-0368).
-    var directTLSPort: UInt16 { get }
-    /// The port for external components (XEP-0114), if the options list any.
-    var componentPort: UInt16 { get }
-    /// The port for uploads (XEP-0363), if the options enable that service. Clients connect with TLS.
-    var webPort: UInt16 { get }
-    /// The whole log; empty before the first start.
-    var log: String { get }
-    /// The process id while the server runs.
-    var processID: Int32? { get }
+    /// The ports on which it listens.
+    var ports: ServerPorts { get }
+    /// The path of the log.
+    var logFile: String { get }
+    /// The child process.
+    var process: ServerProcess { get }
     /// Name and version, as the server reported them at its start, such as `prosody 13.0.1`.
     var version: String { get }
 
     /// Starts the server and waits until it accepts clients.
     /// - Throws: ``TestServerError`` `notInstalled`, `wrongState` when the server runs, or `startFailed` with the end of its log.
     func start(deadline: ContinuousClock.Instant) throws(TestServerError)
-    /// Stops the server normally: streams are closed, archives are written.
-    ///
-    /// A server that does not end within the grace period is killed. If the server does not run, nothing happens.
-    func close(grace: Duration)
-    /// Stops the server with SIGKILL. Its memory is lost, including resumable sessions and unwritten archives.
-    func kill()
-    /// Freezes the server (SIGSTOP): connections stay open, and nothing answers until ``thaw()``.
-    func freeze()
-    /// Resumes a frozen server.
-    func thaw()
 
     /// Adds an account, or changes its password, before the start or while the server runs.
     /// - Parameter user: The local part of the JID, in lower case.
@@ -54,10 +42,45 @@ package protocol TestServer: AnyObject, Sendable {
 extension TestServer {
     /// The address on which the server listens.
     package var host: String { "127.0.0.1" }
+    /// The port for STARTTLS (RFC 6120).
+    package var startTLSPort: UInt16 { ports.startTLS.number }
+    /// The port for direct TLS (XEP-0368).
+    package var directTLSPort: UInt16 { ports.directTLS.number }
+    /// The port for external components (XEP-0114), if the options list any.
+    package var componentPort: UInt16 { ports.component.number }
+    /// The port for uploads (XEP-0363), if the options enable that service. Clients connect with TLS.
+    package var webPort: UInt16 { ports.web.number }
+    /// The whole log; empty before the first start.
+    package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
+    /// The process id while the server runs.
+    package var processID: Int32? { process.processID }
 
     /// Starts the server within a minute.
     package func start() throws(TestServerError) { try start(deadline: .now + .seconds(60)) }
 
-    /// Stops the server normally, within ten seconds.
-    package func close() { close(grace: .seconds(10)) }
+    /// Stops the server normally: streams are closed, archives are written.
+    ///
+    /// A server that does not end within the grace period is killed. If the server does not run, nothing happens.
+    package func close(grace: Duration = .seconds(10)) { process.close(grace: grace) }
+    /// Stops the server with SIGKILL. Its memory is lost, including resumable sessions and unwritten archives.
+    package func kill() { process.kill() }
+    /// Freezes the server (SIGSTOP): connections stay open, and nothing answers until ``thaw()``.
+    package func freeze() { process.signal(Signal.stop) }
+    /// Resumes a frozen server.
+    package func thaw() { process.signal(Signal.resume) }
+}
+
+/// The loopback ports of a server, which stay reserved for it.
+package struct ServerPorts: Sendable {
+    let startTLS: LoopbackPort
+    let directTLS: LoopbackPort
+    let component: LoopbackPort
+    let web: LoopbackPort
+
+    init() throws(TestServerError) {
+        startTLS = try .reserved()
+        directTLS = try .reserved()
+        component = try .reserved()
+        web = try .reserved()
+    }
 }

@@ -35,8 +35,6 @@ extension LoopbackPort {
     static func reserved() throws(TestServerError) -> LoopbackPort {
         do throws(ScriptedServerError) {
             return try LoopbackPort()
-        } catch {
-            throw TestServerError(.startFailed, error.message)
-        }
+        } catch { throw TestServerError(.startFailed, error.message) }
     }
 }

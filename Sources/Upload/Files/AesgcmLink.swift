@@ -1,4 +1,3 @@
-import XMPPAccount
 import XMPPTransport
 public import XMPPCore
 
@@ -37,7 +36,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
             let mark = text.utf8.firstIndex(of: UInt8(ascii: "#"))
         else { return nil }
         let place = text.utf8[..<mark].dropFirst(Self.scheme.utf8.count)
-        guard !place.isEmpty, let secret = Self.bytes(hexadecimal: text.utf8[mark...].dropFirst()),
+        guard !place.isEmpty, let secret = [UInt8](hexadecimal: text.utf8[mark...].dropFirst()),
             secret.count == Self.keySize + 12 || secret.count == Self.keySize + 16
         else { return nil }
         address = "https://\(ForeignText(decoding: place))"
@@ -62,8 +61,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     /// The link with its key, to be sent encrypted and never in the clear.
     public var text: ForeignText {
         let place = address.utf8.dropFirst("https://".utf8.count)
-        return ForeignText(
-            Self.scheme + String(Substring(place)) + "#" + iv.hexadecimal + key.hexadecimal)
+        return ForeignText(Self.scheme + String(Substring(place)) + "#" + iv.hexadecimal + key.hexadecimal)
     }
 
     /// The address alone: links appear in logs, keys must not.
@@ -164,20 +162,5 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         public consuming func finish() throws(UploadError) {
             do { try cipher.finish(tag: tail) } catch { throw UploadError(error) }
         }
-    }
-
-    // MARK: Hexadecimal
-
-    private static func bytes(hexadecimal text: some Sequence<UInt8>) -> [UInt8]? {
-        let digits = Array(text)
-        guard digits.count % 2 == 0, digits.count <= 2 * (keySize + 16) else { return nil }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: digits.count, by: 2) {
-            guard let high = Character(UnicodeScalar(digits[index])).hexDigitValue,
-                let low = Character(UnicodeScalar(digits[index + 1])).hexDigitValue
-            else { return nil }
-            bytes.append(UInt8(high << 4 | low))
-        }
-        return bytes
     }
 }

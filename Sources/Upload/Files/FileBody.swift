@@ -1,4 +1,3 @@
-import XMPPAccount
 import XMPPTransport
 
 /// The bytes of a PUT: a file as it is, or encrypted on the way with the tag after it (XEP-0454 section 3).

@@ -59,9 +59,7 @@ final class LocalFile {
     }
 
     /// Runs system calls on a file, with errors that say what to do.
-    static func withSystemErrors<R>(
-        _ path: String, _ body: () throws(Errno) -> R
-    ) throws(UploadError) -> R {
+    static func withSystemErrors<R>(_ path: String, _ body: () throws(Errno) -> R) throws(UploadError) -> R {
         do throws(Errno) { return try body() } catch { throw failure(error, path) }
     }
 

@@ -1,5 +1,4 @@
 import Platform
-import XMPPAccount
 import XMPPTransport
 
 /// A file that is written beside its place, and takes its name only when it is whole.
@@ -38,9 +37,7 @@ final class NewFile {
             try FileSystem.link(partial, as: path)
         } catch .alreadyExists {
             throw Self.exists(path)
-        } catch {
-            throw LocalFile.failure(error, path)
-        }
+        } catch { throw LocalFile.failure(error, path) }
         isNamed = true
         FileSystem.remove(partial)
     }

@@ -1,4 +1,3 @@
-import Handlers
 import XMPPAccount
 import XMPPCore
 

@@ -44,9 +44,7 @@ public struct IQRequest: Sendable {
         try account.reply(answer.element, in: step)
         account.wakeAfterCommit(step)
     }
-}
 
-extension IQRequest {
     /// Throws `alreadyAnswered` unless the request still needs an answer.
     func checkOpen(in step: borrowing Step) throws {
         guard try account.inboundRequests.isOpen(iq, in: step) else { throw alreadyAnswered }
@@ -113,9 +111,7 @@ extension Account {
             ListenerTable.requests, key: ListenerTable.key(name, namespace), to: handler, in: step)
     }
 
-    package func answer(
-        _ name: String, in namespace: String, with handler: Durable<IQRequest>
-    ) async throws {
+    package func answer(_ name: String, in namespace: String, with handler: Durable<IQRequest>) async throws {
         try await perform { step in try self.answer(name, in: namespace, with: handler, in: step) }
     }
 }

@@ -24,9 +24,7 @@ extension InboundStep {
                 AccountError(.streamError, "the server ended the stream with an error that cannot be read")))
     }
 
-    private mutating func pass(
-        _ refused: RefusedElement, isCounted: Bool, in step: borrowing Step
-    ) throws {
+    private mutating func pass(_ refused: RefusedElement, isCounted: Bool, in step: borrowing Step) throws {
         // 1. Count.
         guard let arrival = try arrive(isCounted: isCounted, in: step) else { return }
         report(refused)
@@ -80,9 +78,7 @@ extension InboundStep {
         let damage = SessionTable.Damage(position: management.position, error)
         guard try tables.sessions.meet(damage, in: step) else { return }
         guard let root = error.element, Stanza.isStanza(root), try arrive(isCounted: true, in: step) != nil
-        else {
-            return
-        }
+        else { return }
         events.append(
             .ignored(root, reason: "it cannot be read, again, and is passed over: \(error.message)"))
     }

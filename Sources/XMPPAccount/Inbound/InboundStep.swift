@@ -145,8 +145,7 @@ package struct InboundStep {
 
     /// 3. Match an answer to its request, 4. invoke the handler. An answer that matches nothing is never answered.
     mutating func match(_ iq: IQ, _ arrival: Arrival, in step: borrowing Step) throws {
-        let match = try tables.requests.claim(
-            answer: iq, number: arrival.repeatedNumber, own: own, in: step)
+        let match = try tables.requests.claim(answer: iq, number: arrival.repeatedNumber, own: own, in: step)
         guard case .request(var request) = match else { return }
         let outcome: Outcome = iq.type == .error ? .error : .result
         let disposition = try receiver.end(HandlerID(of: request.handler), outcome, in: step) {
@@ -176,9 +175,7 @@ package struct InboundStep {
     }
 
     /// 2. Unwrap and recognize a message, 4. invoke modules and listeners unless it is a duplicate.
-    private mutating func deliver(
-        _ message: Message, _ arrival: Arrival, in step: borrowing Step
-    ) throws {
+    private mutating func deliver(_ message: Message, _ arrival: Arrival, in step: borrowing Step) throws {
         guard var received = try unwrapped(message, arrival.delivery, in: step),
             try isNew(received, in: step),
             case .message(let passed)? = try filtered(.message(received.message), arrival, in: step)
@@ -191,9 +188,7 @@ package struct InboundStep {
         let handlers: [HandlerID<MessageReceived>] = try tables.listeners.handlers(
             of: ListenerTable.messages, in: step)
         for handler in handlers {
-            let disposition = try receiver.call(handler, in: step) {
-                MessageReceived(account: $0, received)
-            }
+            let disposition = try receiver.call(handler, in: step) { MessageReceived(account: $0, received) }
             try report(disposition, handler, "message \(message.id ?? "")", in: step)
         }
         guard let number = try postponed(arrival, in: step) else { return }
@@ -350,8 +345,7 @@ package struct InboundStep {
             } staysIf: {
                 false
             }
-            try report(
-                disposition, handler, "acknowledgement of \(row.stanza.id ?? "")", in: step)
+            try report(disposition, handler, "acknowledgement of \(row.stanza.id ?? "")", in: step)
         }
         let stanzas = rows.map(\.stanza).filter { $0.id != nil || $0.storedKey != nil }
         if !stanzas.isEmpty { events.append(.acknowledged(stanzas)) }

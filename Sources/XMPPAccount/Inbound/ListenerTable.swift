@@ -33,7 +33,7 @@ package struct ListenerTable: Sendable {
         let old = try step.first(
             "DELETE FROM listener WHERE account = ? AND event = ? AND key = ? RETURNING handler", account,
             event, key
-        ) { (row) throws(HandlerError) in row.integer(0) }
+        ) { $0.integer(0) }
         guard let old else { return false }
         try step.execute("DELETE FROM handler WHERE id = ? AND kind = \(Transaction.Kind.standing.sql)", old)
         return true
@@ -44,9 +44,8 @@ package struct ListenerTable: Sendable {
         guard let payload = iq.payload else { return nil }
         return try step.first(
             "SELECT handler FROM listener WHERE account = ? AND event = ? AND key = ?", account,
-            Self.requests,
-            Self.key(payload.name, payload.namespace)
-        ) { (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0)) }
+            Self.requests, Self.key(payload.name, payload.namespace)
+        ) { HandlerID(rawValue: $0.integer(0)) }
     }
 
     /// A standing handler and its place.
@@ -75,8 +74,7 @@ package struct ListenerTable: Sendable {
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> Listener {
-        Listener(
-            event: row.text(0), key: row.text(1), handler: AnyHandlerID(rawValue: row.integer(2)))
+        Listener(event: row.text(0), key: row.text(1), handler: AnyHandlerID(rawValue: row.integer(2)))
     }
 
     /// The handlers that listen to an event, in the order of their keys. The event decides their context.
@@ -85,8 +83,6 @@ package struct ListenerTable: Sendable {
     {
         try step.all(
             "SELECT handler FROM listener WHERE account = ? AND event = ? ORDER BY key", account, event
-        ) {
-            (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0))
-        }
+        ) { HandlerID(rawValue: $0.integer(0)) }
     }
 }

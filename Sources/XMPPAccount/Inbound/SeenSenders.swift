@@ -36,6 +36,12 @@ struct SeenSenders {
         /// The stored hour of its newest mark, counted from 1970.
         fileprivate let heard: Int64
 
+        fileprivate init(_ row: borrowing Row) {
+            self.init(
+                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.timestamp(2),
+                heard: row.quantity(3))
+        }
+
         fileprivate init(id: Int64, marks: Int, newest: Timestamp, heard: Int64) {
             (self.id, self.marks, self.newest) = (id, marks, newest)
             (marksBefore, self.heard) = (marks, heard)
@@ -75,12 +81,7 @@ struct SeenSenders {
         let digest = Self.digest(of: address?.description)
         let known = try step.first(
             "SELECT id, marks, newest, heard FROM seen_sender WHERE account = ? AND digest = ?", account,
-            digest
-        ) { (row) throws(HandlerError) in
-            Sender(
-                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.timestamp(2),
-                heard: row.quantity(3))
-        }
+            digest, read: Sender.init)
         if let known { return known }
         let hour = step.now.milliseconds / Self.millisecondsInHour
         try step.execute(
@@ -113,9 +114,7 @@ struct SeenSenders {
     /// Drops the oldest marks of a sender.
     ///
     /// - Parameter count: How many, 1 or more.
-    private func drop(
-        _ count: Int, of sender: inout Sender, in step: borrowing Step
-    ) throws(HandlerError) {
+    private func drop(_ count: Int, of sender: inout Sender, in step: borrowing Step) throws(HandlerError) {
         let dropped = try step.execute(
             """
             DELETE FROM seen_mark WHERE sender = ?1 AND (at, mark) <=
@@ -124,7 +123,7 @@ struct SeenSenders {
         guard dropped == 0 else { return sender.dropped(dropped) }
         // There are fewer than were counted, in a store that was altered.
         let marks = try step.first("SELECT count(*) FROM seen_mark WHERE sender = ?", sender.id) {
-            (row) throws(HandlerError) in Int(row.quantity(0))
+            Int($0.quantity(0))
         }
         sender.recounted(marks ?? 0)
     }
@@ -133,7 +132,7 @@ struct SeenSenders {
     /// again when it is joined must be known.
     private func dropSilent(in step: borrowing Step) throws(HandlerError) {
         let count = try step.first("SELECT count(*) FROM seen_sender WHERE account = ?", account) {
-            (row) throws(HandlerError) in Int(row.integer(0))
+            Int($0.integer(0))
         }
         let surplus = (count ?? 0) - Self.limit
         guard surplus > 0 else { return }
@@ -142,7 +141,7 @@ struct SeenSenders {
         let silent = try step.all(
             "SELECT id, digest FROM seen_sender WHERE account = ? ORDER BY heard, id LIMIT ?", account,
             surplus + kept.count
-        ) { (row) throws(HandlerError) in (id: row.integer(0), digest: row.blob(1)) }
+        ) { (id: $0.integer(0), digest: $0.blob(1)) }
         for sender in silent.filter({ !kept.contains($0.digest) }).prefix(surplus) {
             try remove(sender.id, in: step)
         }
@@ -161,19 +160,14 @@ struct SeenSenders {
             SELECT coalesce(sum(CAST(marks AS DOUBLE PRECISION)), 0) FROM seen_sender
             WHERE account = ? AND digest <> ?
             """, account, sent
-        ) { (row) throws(HandlerError) in Int(row.quantity(0)) }
+        ) { Int($0.quantity(0)) }
         let surplus = (total ?? 0) - Self.marks
         guard surplus > 0 else { return }
         let largest = try step.first(
             """
             SELECT id, marks, newest, heard FROM seen_sender WHERE account = ? AND digest <> ?
             ORDER BY marks DESC LIMIT 1
-            """, account, sent
-        ) { (row) throws(HandlerError) in
-            Sender(
-                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.timestamp(2),
-                heard: row.quantity(3))
-        }
+            """, account, sent, read: Sender.init)
         guard var largest else { return }
         try drop(min(surplus, largest.marks), of: &largest, in: step)
         try step.execute("UPDATE seen_sender SET marks = ? WHERE id = ?", largest.marks, largest.id)

@@ -45,7 +45,7 @@ extension SeenTable {
     func timeUntilForgetting(in step: borrowing Step) throws(HandlerError) -> Duration {
         let forgotAt =
             try step.first("SELECT forgot_at FROM account WHERE id = ?", account) {
-                (row) throws(HandlerError) in row.timestamp(0)
+                $0.timestamp(0)
             } ?? Timestamp(milliseconds: 0)
         // A clock that was set back does not put it off for longer than usual.
         return Self.forgetsEvery - max(.zero, step.now - forgotAt)
@@ -58,7 +58,7 @@ extension SeenTable {
         let senders = try step.all(
             "SELECT id, digest, marks FROM seen_sender WHERE account = ? AND id > ? ORDER BY id LIMIT ?",
             account, walk.last, Self.piece
-        ) { (row) throws(HandlerError) in (id: row.integer(0), digest: row.blob(1), marks: row.quantity(2)) }
+        ) { (id: $0.integer(0), digest: $0.blob(1), marks: $0.quantity(2)) }
         var room = Self.piece
         for sender in senders {
             let count = try forget(sender.id, before: walk.limit(of: sender.digest), limit: room, in: step)
@@ -121,7 +121,7 @@ extension SeenTable {
     private func moveOne(in step: borrowing Step) throws(HandlerError) -> Int? {
         let old = try step.first(
             "SELECT peer, stanza_id, digest, seen_at, number FROM seen WHERE account = ? LIMIT 1", account
-        ) { (row) throws(HandlerError) in
+        ) { row in
             (
                 peer: row.text(0), id: row.text(1), digest: row.integer(2), at: row.timestamp(3),
                 number: row.optionalInteger(4)
@@ -144,8 +144,7 @@ extension SeenTable {
                     """,
                     sender.id, old.at, mark, account, old.number) == 1
             if isMoved { sender.recorded(at: old.at) }
-            try senders.store(
-                sender, limit: isSent ? SeenSenders.marksSent : SeenSenders.marksEach, in: step)
+            try senders.store(sender, limit: isSent ? SeenSenders.marksSent : SeenSenders.marksEach, in: step)
         }
         return old.id.utf8.count
     }

@@ -19,9 +19,7 @@ struct SeenTable {
     /// Notes a message to the account `own`.
     ///
     /// - Returns: False when it was noted before: it is a duplicate.
-    func isNew(
-        _ message: InboundMessage, own: JID, in step: borrowing Step
-    ) throws(HandlerError) -> Bool {
+    func isNew(_ message: InboundMessage, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         let marks = Self.marks(of: message, own)
         guard let last = marks.last else { return true }
         var sender = try senders.sender((message.message.from ?? last.peer).bare, in: step)
@@ -62,7 +60,7 @@ struct SeenTable {
             SELECT 1 FROM seen_mark WHERE account = ?1 AND mark = ?2
             UNION ALL SELECT 1 FROM seen WHERE account = ?1 AND peer = ?3 AND stanza_id = ?4 AND digest = 0
             """, account, mark.bytes, mark.peer.description, mark.id.string
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     // MARK: Messages that are handled later
@@ -89,7 +87,7 @@ struct SeenTable {
             UNION ALL SELECT 1 FROM seen
             WHERE account = ?1 AND peer = ?3 AND stanza_id = ?4 AND digest = 0 AND number IS NOT NULL
             """, account, mark.bytes, archive.description, mark.id
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     /// Records that the deferred message with this number in the session is now handled.
@@ -102,8 +100,7 @@ struct SeenTable {
 
     /// Forgets deferred messages: they arrive again in another session and are new then.
     func forgetPostponed(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
-            "UPDATE seen_mark SET number = -1 WHERE account = ? AND number IS NOT NULL", account)
+        try step.execute("UPDATE seen_mark SET number = -1 WHERE account = ? AND number IS NOT NULL", account)
         try step.execute("DELETE FROM seen WHERE account = ? AND number IS NOT NULL", account)
     }
 

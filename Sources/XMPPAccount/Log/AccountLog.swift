@@ -135,9 +135,7 @@ public final class AccountLog: Sendable {
     public var handlers: HandlerLog {
         HandlerLog(
             isWanted: { level, subject in self.shows(level, Self.module(of: subject)) },
-            sink: { entry in
-                self.write(entry.level, Self.module(of: entry.subject), nil, entry.message)
-            })
+            sink: { entry in self.write(entry.level, Self.module(of: entry.subject), nil, entry.message) })
     }
 
     private static func module(of subject: HandlerLog.Subject) -> Module {
@@ -178,9 +176,7 @@ public final class AccountLog: Sendable {
 }
 
 extension AccountConfiguration {
-    func log(
-        _ level: LogLevel, _ module: AccountLog.Module, _ message: @autoclosure () -> String
-    ) {
+    func log(_ level: LogLevel, _ module: AccountLog.Module, _ message: @autoclosure () -> String) {
         guard let log, log.shows(level, module) else { return }
         log.write(level, module, jid, message())
     }
@@ -224,9 +220,7 @@ extension Account {
     ///   - module: What it is about.
     ///   - message: What to show; made only when it is wanted.
     ///   - step: The step that it belongs to.
-    public func trace(
-        _ module: String, _ message: @autoclosure () -> String, after step: borrowing Step
-    ) {
+    public func trace(_ module: String, _ message: @autoclosure () -> String, after step: borrowing Step) {
         trace(AccountLog.Module(module), message(), after: step)
     }
 

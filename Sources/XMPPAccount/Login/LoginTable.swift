@@ -45,7 +45,7 @@ struct LoginTable {
             SELECT agent, pinned, iterations, offer, managing, session.location
             FROM login LEFT JOIN session ON session.account = login.account WHERE login.account = ?
             """, account
-        ) { (row) throws(HandlerError) in
+        ) { row in
             KnownLogin(
                 agent: row.text(0), pinned: row.optionalText(1).flatMap { SCRAMMechanism(name: $0) },
                 iterations: Int(row.quantity(2)),
@@ -60,19 +60,17 @@ struct LoginTable {
     /// Returns whether the server offered stream management at the last login.
     func isManaging(in source: borrowing some Readable) throws(HandlerError) -> Bool {
         try source.first("SELECT managing FROM login WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.integer(0) != 0
+            $0.integer(0) != 0
         } ?? false
     }
 
     private func tokenMechanism(in step: borrowing Step) throws(HandlerError) -> HashedTokenMechanism? {
         let row = try step.first("SELECT mechanism, expiry FROM fast_token WHERE account = ?", account) {
-            (row) throws(HandlerError) in (row.text(0), row.optionalText(1))
+            ($0.text(0), $0.optionalText(1))
         }
         guard let (name, expiry) = row,
             !FastToken.isOver(expiry.map { ForeignText($0) }, now: step.now.description)
-        else {
-            return nil
-        }
+        else { return nil }
         return HashedTokenMechanism(name: name)
     }
 
@@ -81,7 +79,7 @@ struct LoginTable {
         try step.first(
             "UPDATE fast_token SET count = count + 1 WHERE account = ? RETURNING mechanism, token, count",
             account
-        ) { (row) throws(HandlerError) in
+        ) { row in
             HashedTokenMechanism(name: row.text(0)).map {
                 SpentToken(mechanism: $0, secret: SecretBytes(row.text(1)), count: row.integer(2))
             }
@@ -91,14 +89,14 @@ struct LoginTable {
     /// Returns whether the server wants to know if the client is looked at (XEP-0352).
     func hasClientState(in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first("SELECT client_state FROM login WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.integer(0) != 0
+            $0.integer(0) != 0
         } ?? false
     }
 
     /// Returns the maximum size of a stanza in bytes; 0 if unknown.
     func stanzaLimit(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT stanza_limit FROM login WHERE account = ?", account) {
-            (row) throws(HandlerError) in Int(row.quantity(0))
+            Int($0.quantity(0))
         } ?? 0
     }
 
@@ -169,9 +167,7 @@ struct LoginTable {
         bytes[6] = bytes[6] & 0x0F | 0x40
         bytes[8] = bytes[8] & 0x3F | 0x80
         let digits = bytes.hexadecimal
-        let groups = [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { range in
-            String(Array(digits)[range])
-        }
+        let groups = [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { range in String(Array(digits)[range]) }
         return groups.joined(separator: "-")
     }
 }

@@ -29,10 +29,7 @@ struct StoredLogin: LoginKeeping {
     func withResumption(_ use: (StreamOpener.Resumption?) throws -> Void) throws {
         try owner.run { step in
             let state = try account.sessions.load(in: step)
-            try use(
-                state.resumptionID.map {
-                    .init(id: $0, h: state.management(account.acknowledgements).h)
-                })
+            try use(state.resumptionID.map { .init(id: $0, h: state.management(account.acknowledgements).h) })
         }
     }
 }

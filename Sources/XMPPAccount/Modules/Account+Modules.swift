@@ -18,9 +18,7 @@ extension Account {
         let module = RegisteredModule(module)
         let isPlaced = Kept(false)
         do {
-            try await perform { step in
-                try self.place(module, isPlaced, in: step)
-            }
+            try await perform { step in try self.place(module, isPlaced, in: step) }
         } catch {
             // The step that was to commit it did not.
             if isPlaced.value { changeModules { $0.without(module) } }

@@ -78,9 +78,7 @@ struct ModuleList: Sendable {
     /// - Throws: ``AccountError`` `invalidConfiguration` when the store was opened without the tables of one.
     func checkTables(in store: HandlerStore) throws(AccountError) {
         for module in modules {
-            guard let schema = module.hooks.schema, !store.modules.contains(schema.module) else {
-                continue
-            }
+            guard let schema = module.hooks.schema, !store.modules.contains(schema.module) else { continue }
             throw AccountError(
                 .invalidConfiguration,
                 "the store was opened without the tables of the module '\(module.name)'; give HandlerStore the schema of \(type(of: module.module)), beside Account.schemas"
@@ -97,8 +95,7 @@ struct ModuleList: Sendable {
                 "the module '\(module.name)' needs the module '\(missing.name)'; add that too")
         }
         let circle = rest.map { "'\($0.name)'" }.joined(separator: ", ")
-        return AccountError(
-            .invalidConfiguration, "the modules \(circle) depend on each other in a circle")
+        return AccountError(.invalidConfiguration, "the modules \(circle) depend on each other in a circle")
     }
 
     func first<Module>(of type: Module.Type) -> Module? {
@@ -143,9 +140,7 @@ struct ModuleList: Sendable {
         for name in retired {
             try step.execute("DELETE FROM module WHERE account = ? AND name = ?", account, name)
         }
-        let known = try step.all("SELECT name FROM module WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.text(0)
-        }
+        let known = try step.all("SELECT name FROM module WHERE account = ?", account) { $0.text(0) }
         let names = modules.map(\.name)
         if let missing = known.first(where: { !names.contains($0) }) {
             throw AccountError(
@@ -162,7 +157,7 @@ struct ModuleList: Sendable {
     static func late(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) -> [String]
     {
         try step.all("SELECT name FROM module WHERE account = ? AND session <> ?", account, session) {
-            (row) throws(HandlerError) in row.text(0)
+            $0.text(0)
         }
     }
 

@@ -14,9 +14,7 @@ extension Outbox {
     ) throws -> @Sendable (borrowing Step) throws -> Void {
         guard BuiltInFault.numberBeforeLock.isOn else { return run }
         let number = try store.read { snapshot in
-            try snapshot.first("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'") {
-                (row) throws(HandlerError) in row.integer(0) + 1
-            }
+            try snapshot.first("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'") { $0.integer(0) + 1 }
         }
         return { step in
             step.keeping { Drawn() }.number = number
@@ -36,7 +34,7 @@ extension Outbox {
         step.kept(Drawn.self)?.number = nil
         if BuiltInFault.reuseNumbers.isOn {
             number = try step.first("SELECT coalesce(max(seq), 0) + 1 FROM outbox WHERE seq <> ?", row) {
-                (row) throws(HandlerError) in row.integer(0)
+                $0.integer(0)
             }
         }
         if let number { try step.execute("UPDATE outbox SET seq = ? WHERE seq = ?", number, row) }

@@ -49,7 +49,7 @@ package struct Outbox {
         let stanzas = try step.all(
             "SELECT seq, xml FROM outbox WHERE account = ? AND seq > ? AND session = ? ORDER BY seq LIMIT ?",
             account, mark, session, limit
-        ) { (row) throws(HandlerError) in Stanza(seq: row.integer(0), xml: row.blob(1)) }
+        ) { Stanza(seq: $0.integer(0), xml: $0.blob(1)) }
         return BuiltInFault.reorderOutbox.isOn ? Self.reordered(stanzas) : stanzas
     }
 
@@ -90,7 +90,7 @@ package struct Outbox {
         try step.all(
             "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ? RETURNING handler", account,
             session, mark
-        ) { (row) throws(HandlerError) in row.optionalInteger(0).map(AnyHandlerID.init(rawValue:)) }
+        ) { $0.optionalInteger(0).map(AnyHandlerID.init(rawValue:)) }
         .compactMap(\.self)
     }
 
@@ -139,8 +139,7 @@ package struct Outbox {
             WHERE account = ? AND seq > ? AND session IS NOT NULL AND kind = \(Kind.message.sql) ORDER BY seq
             LIMIT ?
             """, account, last, limit
-        ) { (row) throws(HandlerError) in (seq: row.integer(0), xml: row.blob(1), createdAt: row.timestamp(2))
-        }
+        ) { (seq: $0.integer(0), xml: $0.blob(1), createdAt: $0.timestamp(2)) }
         for row in rows {
             let xml = Delay.stamped(row.xml, at: row.createdAt)
             try step.execute("UPDATE outbox SET session = NULL, xml = ? WHERE seq = ?", xml, row.seq)
@@ -151,8 +150,7 @@ package struct Outbox {
     /// The newest row and the newest handler that there are now.
     func newest(in step: borrowing Step) throws(HandlerError) -> (seq: Int64, handler: AnyHandlerID) {
         try step.first("SELECT (SELECT max(seq) FROM outbox), (SELECT max(id) FROM handler)") {
-            (row) throws(HandlerError) in
-            (seq: row.integer(0), handler: AnyHandlerID(rawValue: row.integer(1)))
+            (seq: $0.integer(0), handler: AnyHandlerID(rawValue: $0.integer(1)))
         } ?? (0, AnyHandlerID(rawValue: 0))
     }
 
@@ -201,11 +199,11 @@ extension Step {
                 SELECT (SELECT \(rows) WHERE account = ?1 ORDER BY 1 DESC LIMIT 1)
                     - (SELECT \(rows) WHERE account = ?1 ORDER BY 1 LIMIT 1)
                 """, account
-            ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 0
+            ) { Int($0.quantity(0)) } ?? 0
         if span + 1 < limit { return true }
         let count = try first(
             "SELECT count(*) FROM (SELECT \(rows) WHERE account = ? LIMIT ?) AS held", account, limit
-        ) { (row) throws(HandlerError) in Int(row.quantity(0)) }
+        ) { Int($0.quantity(0)) }
         return (count ?? 0) < limit
     }
 }

@@ -40,9 +40,7 @@ struct OwnPresenceTable {
     }
 
     func current(in step: borrowing Step) throws -> Presence? {
-        let xml = try step.first("SELECT xml FROM own_presence WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.text(0)
-        }
+        let xml = try step.first("SELECT xml FROM own_presence WHERE account = ?", account) { $0.text(0) }
         return try xml.map { try Presence(element: Element(parsing: $0)) }
     }
 
@@ -52,7 +50,7 @@ struct OwnPresenceTable {
 
     func isLate(in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first("SELECT 1 FROM own_presence WHERE account = ? AND late <> 0", account) {
-            (row) throws(HandlerError) in row.integer(0)
+            $0.integer(0)
         } != nil
     }
 }

@@ -60,7 +60,7 @@ extension Outbox {
             DELETE FROM outbox WHERE account = ?1 AND (refusals >= ?2 OR (?3 > 0 AND length(xml) > ?3))
             RETURNING seq, stanza_id, handler, key, kind, length(xml)
             """, account, StanzaLimit.refusals, limit
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Refused(
                 stanza: AcknowledgedStanza(id: row.optionalForeignText(1), storedKey: row.optionalText(3)),
                 handler: row.optionalInteger(2).map(AnyHandlerID.init(rawValue:)),

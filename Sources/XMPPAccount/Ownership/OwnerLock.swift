@@ -18,9 +18,7 @@ final class OwnerLock {
     init(path: String, beside database: String) throws(AccountError) {
         do {
             (file, wasNarrowed) = try PrivateFile.open(path, beside: database)
-        } catch {
-            throw AccountError(.invalidConfiguration, error.message, cause: error)
-        }
+        } catch { throw AccountError(.invalidConfiguration, error.message, cause: error) }
         guard SentProgress.isValid(file) else {
             let error = PrivateFile.foreign(path, "holds what this library has not written")
             throw AccountError(.invalidConfiguration, error.message, cause: error)
@@ -28,18 +26,14 @@ final class OwnerLock {
     }
 
     /// Returns whether some process holds the lock. Where none does, asking takes it for a moment.
-    static func isHeld(_ path: String) -> Bool {
-        PrivateFile.openToRead(path)?.isLockedElsewhere() ?? false
-    }
+    static func isHeld(_ path: String) -> Bool { PrivateFile.openToRead(path)?.isLockedElsewhere() ?? false }
 
     /// The count in the file that the server has received.
     var sent: SentProgress? { SentProgress(from: file) }
 
     /// Notes what the server is told. It is neither synced nor minded when it cannot be written: nothing is lost where the
     /// file says too little.
-    func record(_ sent: SentProgress) {
-        sent.stored.withUnsafeBytes { try? file.write($0, at: 0) }
-    }
+    func record(_ sent: SentProgress) { sent.stored.withUnsafeBytes { try? file.write($0, at: 0) } }
 
     /// Whether this process holds the lock.
     private(set) var isHeld = false

@@ -26,9 +26,7 @@ package protocol OwnerPlace: AnyObject {
     /// Receives questions from now on, in the place of the owner before; they wait for ``answer(_:_:)``.
     func listen() throws
     /// Answers questions until ``stopAnswering()``, also during a long step of the account.
-    func answer(
-        _ driver: any LoopDriver, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
-    ) throws
+    func answer(_ driver: any LoopDriver, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer) throws
     func stopAnswering()
 }
 

@@ -28,9 +28,7 @@ final class OwnerSocket: Sendable {
     init(path: String, beside database: String) throws(AccountError) {
         do {
             try PrivateFile.checkName(path, kind: .socket, beside: database)
-        } catch {
-            throw AccountError(.invalidConfiguration, error.message, cause: error)
-        }
+        } catch { throw AccountError(.invalidConfiguration, error.message, cause: error) }
         do throws(Errno) {
             listener = try StreamSocket.listening(atPath: path, backlog: 8)
         } catch {

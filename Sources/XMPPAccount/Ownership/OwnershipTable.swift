@@ -25,14 +25,12 @@ struct OwnershipTable {
             INSERT INTO ownership(account, epoch, owner) VALUES (?, ?, ?)
             ON CONFLICT(account) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner RETURNING epoch
             """, account, max(sent?.epoch ?? 0, current) + 1, owner
-        ) { (row) throws(HandlerError) in row.integer(0) } ?? 0
+        ) { $0.integer(0) } ?? 0
     }
 
     func epoch(in step: borrowing Step) throws(HandlerError) -> Int64 {
         let epoch =
-            try step.first("SELECT epoch FROM ownership WHERE account = ?", account) {
-                (row) throws(HandlerError) in row.integer(0)
-            } ?? 0
+            try step.first("SELECT epoch FROM ownership WHERE account = ?", account) { $0.integer(0) } ?? 0
         guard Self.epochs.contains(epoch) else {
             throw HandlerError(
                 .databaseCorrupt,

@@ -19,9 +19,7 @@ package struct SentProgress: Equatable, Sendable {
     /// - Returns: Nil for an empty file, or a file that is being written.
     init?(from file: OpenFile) {
         guard let words = Self.words(in: file), words.count == Self.wordCount, Self.isSound(words)
-        else {
-            return nil
-        }
+        else { return nil }
         (epoch, written, session, h) = (words[0], words[1], words[2], words[3])
     }
 
@@ -65,9 +63,7 @@ package struct SentProgress: Equatable, Sendable {
     func isAhead(of table: OwnershipTable, in step: borrowing Step) throws(HandlerError) -> Bool {
         if try epoch > table.epoch(in: step) { return true }
         let newest =
-            try step.first("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'") {
-                (row) throws(HandlerError) in row.integer(0)
-            } ?? 0
+            try step.first("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'") { $0.integer(0) } ?? 0
         let state = try SessionTable(account: table.account).load(in: step)
         guard written <= newest, session <= state.number else { return true }
         // Counts wrap at 2^32: a count is ahead if it is less than 2^31 ahead.

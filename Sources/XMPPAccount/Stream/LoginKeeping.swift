@@ -1,4 +1,3 @@
-import Handlers
 import Synchronization
 import XMPPTransport
 

@@ -27,8 +27,7 @@ struct SASL2Request {
         var element = Element(
             "authenticate", namespace: Namespaces.sasl2, attributes: ["mechanism": mechanism])
         element.append(
-            Element(
-                "initial-response", namespace: Namespaces.sasl2, text: Crypto.base64(initialResponse)))
+            Element("initial-response", namespace: Namespaces.sasl2, text: Crypto.base64(initialResponse)))
         element.append(
             Element(
                 "user-agent", namespace: Namespaces.sasl2, attributes: ["id": agent],
@@ -59,8 +58,7 @@ extension SASL2Request.Bind {
 
 extension StreamOpener.Resumption {
     var element: Element {
-        Element(
-            "resume", namespace: Namespaces.sm, attributes: ["h": h.description, "previd": id])
+        Element("resume", namespace: Namespaces.sm, attributes: ["h": h.description, "previd": id])
     }
 }
 

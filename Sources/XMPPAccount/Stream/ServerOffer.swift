@@ -45,8 +45,7 @@ struct ServerOffer: Hashable, Sendable {
             login: LoginOffer(
                 mechanisms: texts(offer, "mechanism", Namespaces.sasl2), bindingTypes: bindings),
             bindFeatures: features, canResume: inline?.child("sm", Namespaces.sm) != nil,
-            tokenMechanisms: texts(
-                inline?.child("fast", Namespaces.fast), "mechanism", Namespaces.fast))
+            tokenMechanisms: texts(inline?.child("fast", Namespaces.fast), "mechanism", Namespaces.fast))
     }
 
     private static func texts(_ parent: Element?, _ name: String, _ namespace: String) -> [ForeignText] {

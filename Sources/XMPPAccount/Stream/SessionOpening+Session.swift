@@ -47,9 +47,7 @@ extension SessionOpening {
         }
     }
 
-    private func resumed(
-        _ answer: Element, _ asked: StreamOpener.Resumption
-    ) throws -> StreamOpener.Outcome {
+    private func resumed(_ answer: Element, _ asked: StreamOpener.Resumption) throws -> StreamOpener.Outcome {
         guard answer["previd"] == asked.id, let h = HandledCount(answer["h"]) else {
             throw AccountError(
                 .protocolViolation, "the server resumed another session than the one asked for")

@@ -66,8 +66,7 @@ struct StreamOpener: Sendable {
         while true {
             do {
                 let known = try login.recall()
-                let stream =
-                    try await connect(connector, to: next, known)
+                let stream = try await connect(connector, to: next, known)
                 var opening = SessionOpening(opener: self, stream: stream, known: known)
                 switch try await opening.run() {
                 case .opened(let outcome):
@@ -114,8 +113,7 @@ extension AccountConfiguration {
         if case .certificate(let file, let keyFile) = authentication {
             identity = .init(certificateFile: file, keyFile: keyFile)
         }
-        return try TLSContext.client(
-            trust: trust, identity: identity, pins: pinnedKeys, newest: newestTLS)
+        return try TLSContext.client(trust: trust, identity: identity, pins: pinnedKeys, newest: newestTLS)
     }
 
     var credentials: LoginPolicy.Credentials {
@@ -168,8 +166,6 @@ extension StanzaError {
                 $0.namespace == Namespaces.stanzas && $0.name != "text"
             })
         else { return nil }
-        self.init(
-            Condition(rawValue: child.name),
-            text: element.child("text", Namespaces.stanzas)?.text)
+        self.init(Condition(rawValue: child.name), text: element.child("text", Namespaces.stanzas)?.text)
     }
 }

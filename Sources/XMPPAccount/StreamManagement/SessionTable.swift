@@ -52,7 +52,7 @@ struct SessionTable {
             SELECT number, managed, resumption_id, full_jid, received, acknowledged, connected_time, resumable, max, alive_at
             FROM session WHERE account = ?
             """, account
-        ) { (row) throws(HandlerError) in
+        ) { row in
             State(
                 number: row.quantity(0), isManaged: row.integer(1) != 0, resumptionID: row.optionalText(2),
                 fullJID: row.optionalText(3).flatMap { try? JID($0) },
@@ -111,8 +111,7 @@ struct SessionTable {
     {
         try step.execute(
             "UPDATE session SET received = ?, connected_time = ?, alive_at = ? WHERE account = ?",
-            received.rawValue,
-            connectedTime.milliseconds, step.now, account)
+            received.rawValue, connectedTime.milliseconds, step.now, account)
     }
 
     func setAcknowledged(_ count: HandledCount, in step: borrowing Step) throws(HandlerError) {
@@ -148,7 +147,7 @@ struct SessionTable {
             WHERE account = ?
             """, damage.kind,
             damage.position.rawValue, account
-        ) { (row) throws(HandlerError) in row.integer(0) != 0 }
+        ) { $0.integer(0) != 0 }
         if isKnown == true { return true }
         try step.execute(
             "UPDATE session SET damage = ?, damage_at = ? WHERE account = ?", damage.kind,
@@ -160,14 +159,13 @@ struct SessionTable {
 
     func deferred(session: Int64, in source: borrowing some Readable) throws(HandlerError) -> [HandledCount] {
         try source.all("SELECT number FROM deferred WHERE account = ? AND session = ?", account, session) {
-            (row) throws(HandlerError) in
-            HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(0)))
+            HandledCount(rawValue: UInt32(truncatingIfNeeded: $0.integer(0)))
         }
     }
 
     func hasDeferred(session: Int64, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first("SELECT 1 FROM deferred WHERE account = ? AND session = ? LIMIT 1", account, session) {
-            (row) throws(HandlerError) in row.integer(0)
+            $0.integer(0)
         } != nil
     }
 
@@ -181,7 +179,7 @@ struct SessionTable {
         try step.first(
             "SELECT 1 FROM deferred WHERE account = ? AND session = ? AND number = ?", account,
             stanza.session, stanza.number
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     /// Counts a deferred stanza as handled.
@@ -201,15 +199,13 @@ struct SessionTable {
     /// The session that may carry a stanza committed now; nil while there is no stream.
     func openNumber(in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first("SELECT open_number FROM session WHERE account = ?", account) {
-            (row) throws(HandlerError) in
-            row.optionalInteger(0)
+            $0.optionalInteger(0)
         } ?? nil
     }
 
     func connectedTime(in step: borrowing Step) throws(HandlerError) -> Duration {
         try step.first("SELECT connected_time FROM session WHERE account = ?", account) {
-            (row) throws(HandlerError) in
-            row.duration(0)
+            $0.duration(0)
         } ?? .zero
     }
 }

@@ -118,9 +118,7 @@ package struct StreamManagement: Sendable {
     package mutating func receiveRequest(now: Duration) { owedSince = owedSince ?? now }
 
     /// Returns whether an ack is due now.
-    package func isAcknowledgementDue(now: Duration) -> Bool {
-        acknowledgementDue.map { $0 <= now } ?? false
-    }
+    package func isAcknowledgementDue(now: Duration) -> Bool { acknowledgementDue.map { $0 <= now } ?? false }
 
     /// Records that an ack was sent.
     package mutating func didAcknowledge() {
@@ -202,9 +200,7 @@ package struct StreamManagement: Sendable {
         if policy.requestsAfterStanzas > 0, unasked >= policy.requestsAfterStanzas {
             due.append(unaskedSince)
         }
-        if policy.requestsAfter > .zero {
-            due.append(TimeSource.sum(unaskedSince, policy.requestsAfter))
-        }
+        if policy.requestsAfter > .zero { due.append(TimeSource.sum(unaskedSince, policy.requestsAfter)) }
         return due.min()
     }
 

@@ -30,9 +30,7 @@ extension Message {
     }
 
     /// Whether the message says of itself that it comes through a room.
-    private var isOfOccupant: Bool {
-        type == .groupchat || element.child("x", Namespaces.mucUser) != nil
-    }
+    private var isOfOccupant: Bool { type == .groupchat || element.child("x", Namespaces.mucUser) != nil }
 
     /// Returns whether another message is of the same author and kind: what was said to one is not changed in a room.
     func isOfSameAuthor(as other: Message, _ amongOccupants: Bool) -> Bool {

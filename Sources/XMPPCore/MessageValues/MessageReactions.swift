@@ -62,10 +62,8 @@ public struct MessageReactions: Hashable, Sendable {
     private static func distinct(_ texts: some Sequence<ForeignText>) -> [ForeignText] {
         var seen: Set<ForeignText> = []
         return Array(
-            texts.lazy.filter {
-                !$0.isEmpty && $0.utf8.count <= maximumLength && seen.insert($0).inserted
-            }
-            .prefix(maximumCount))
+            texts.lazy.filter { !$0.isEmpty && $0.utf8.count <= maximumLength && seen.insert($0).inserted }
+                .prefix(maximumCount))
     }
 }
 

@@ -65,8 +65,7 @@ public struct MessageReply: Hashable, Sendable {
         for line in text.utf8.split(separator: 0x0A, omittingEmptySubsequences: false) {
             quote += "> \(Substring(line))\n"
         }
-        let fallback = MessageFallback(
-            for: Namespaces.replies, [.body(0..<quote.unicodeScalars.count)])
+        let fallback = MessageFallback(for: Namespaces.replies, [.body(0..<quote.unicodeScalars.count)])
         return (ForeignText(quote + answer.foreignText.string), [element, fallback.element])
     }
 }

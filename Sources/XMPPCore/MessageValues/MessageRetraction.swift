@@ -115,8 +115,7 @@ extension Message {
 
     /// XEP-0424 section 5.1.
     fileprivate var retractableID: ForeignText? {
-        let id =
-            type == .groupchat ? idInRoom ?? element.child("origin-id", Namespaces.sid)?["id"] : self.id
+        let id = type == .groupchat ? idInRoom ?? element.child("origin-id", Namespaces.sid)?["id"] : self.id
         return id?.isEmpty == true ? nil : id
     }
 }

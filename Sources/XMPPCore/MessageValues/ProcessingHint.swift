@@ -23,7 +23,6 @@ extension Message {
     /// The message's processing hints; ignored in an error (XEP-0334 section 5).
     public var hints: Set<ProcessingHint> {
         guard type != .error else { return [] }
-        return Set(
-            ProcessingHint.allCases.filter { element.child($0.rawValue, Namespaces.hints) != nil })
+        return Set(ProcessingHint.allCases.filter { element.child($0.rawValue, Namespaces.hints) != nil })
     }
 }

@@ -109,8 +109,7 @@ struct ArchiveHistoryFetched: Handler {
             case .error(let error): .error(error)
             case .timeout: .timeout
             }
-        try call.step.run(
-            then, with: ArchivePage(account: call.account, archive: archive, outcome: outcome))
+        try call.step.run(then, with: ArchivePage(account: call.account, archive: archive, outcome: outcome))
     }
 }
 

@@ -73,9 +73,7 @@ public struct ArchiveModule: LibraryModule, AccountModule {
         let archive = message.from ?? own
         let table = ArchiveTable(account: account.id)
         let forwarded = result.child("forwarded", Namespaces.forward)
-        let storedAt = forwarded?.child("delay", Namespaces.delay)?["stamp"].flatMap {
-            Timestamp($0)
-        }
+        let storedAt = forwarded?.child("delay", Namespaces.delay)?["stamp"].flatMap { Timestamp($0) }
         // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
         guard let id = result["id"].flatMap(\.token), !id.isEmpty, let query = result["queryid"],
             try table.advance(archive, by: query, to: id, at: storedAt, in: step)
@@ -124,8 +122,7 @@ public struct ArchiveModule: LibraryModule, AccountModule {
     func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
         let table = ArchiveTable(account: account.id)
         let own = account.configuration.jid
-        var needed = NeededMarks(
-            areAllNeeded: try table.isCatchingUp(in: step) || table.keepsPlace(in: step))
+        var needed = NeededMarks(areAllNeeded: try table.isCatchingUp(in: step) || table.keepsPlace(in: step))
         if try account.archive.isInUse(own, in: step) {
             needed.since = try table.lastTime(in: own, in: step).map { $0 - ArchiveTable.overlap * 2 }
         }

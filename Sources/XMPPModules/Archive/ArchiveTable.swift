@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The progress of each archive, and the running queries.
@@ -72,7 +71,7 @@ package struct ArchiveTable {
         try step.first(
             "SELECT 1 FROM archive_query WHERE account = ? AND query = ? AND jid = ?", account, query,
             archive.description
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     /// - Returns: False when it is not under way any more.
@@ -104,7 +103,7 @@ package struct ArchiveTable {
         try step.first(
             "SELECT last_id, last_at, since FROM archive WHERE account = ? AND jid = ?", account,
             archive.description
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Place(
                 lastID: row.optionalForeignText(0), lastAt: row.optionalTimestamp(1),
                 since: row.optionalTimestamp(2))
@@ -195,7 +194,7 @@ package struct ArchiveTable {
 
     func keepsPlace(in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first("SELECT 1 FROM archive WHERE account = ? AND kept_id IS NOT NULL LIMIT 1", account) {
-            (row) throws(HandlerError) in row.integer(0)
+            $0.integer(0)
         } != nil
     }
 
@@ -221,7 +220,7 @@ package struct ArchiveTable {
         try step.first(
             "SELECT last_at FROM archive WHERE account = ? AND jid = ? AND last_at IS NOT NULL", account,
             archive.description
-        ) { (row) throws(HandlerError) in row.timestamp(0) }
+        ) { $0.timestamp(0) }
     }
 
     // MARK: States
@@ -242,8 +241,7 @@ package struct ArchiveTable {
     ) throws(HandlerError) {
         try step.execute(
             "UPDATE archive SET state = ?, failure = ? WHERE account = ? AND jid = ?", state.rawValue,
-            failure,
-            account, archive.description)
+            failure, account, archive.description)
     }
 
     /// Notes the end of a page that is not the last one.
@@ -258,7 +256,7 @@ package struct ArchiveTable {
             UPDATE archive SET pages = pages + 1, total = coalesce(total, ?), failures = 0
             WHERE account = ? AND jid = ? RETURNING pages, last_id IS NOT DISTINCT FROM checkpoint
             """, total, account, archive.description
-        ) { (row) throws(HandlerError) in (pages: row.quantity(0), isBack: row.integer(1) != 0) }
+        ) { (pages: $0.quantity(0), isBack: $0.integer(1) != 0) }
         guard let row, !row.isBack else { return false }
         if row.pages & (row.pages - 1) == 0 {
             try step.execute(
@@ -285,7 +283,7 @@ package struct ArchiveTable {
             UPDATE archive SET state = \(State.waiting.sql), held = 1, failures = failures + 1
             WHERE account = ? AND jid = ? RETURNING failures
             """, account, archive.description
-        ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 0
+        ) { Int($0.quantity(0)) } ?? 0
     }
 
     /// The archives that wait for their turn and not for a better time, the account's own first.
@@ -297,7 +295,7 @@ package struct ArchiveTable {
             LIMIT (SELECT CASE WHEN count(*) < ?3 THEN ?3 - count(*) ELSE 0 END FROM archive
                 WHERE account = ?1 AND state = \(State.fetching.sql))
             """, account, own.description, limit
-        ) { (row) throws(HandlerError) in row.text(0) }
+        ) { $0.text(0) }
         return try rows.map { try JID($0) }
     }
 
@@ -315,7 +313,7 @@ package struct ArchiveTable {
             SELECT 1 FROM archive
             WHERE account = ? AND state IN (\(State.waiting.sql), \(State.fetching.sql)) LIMIT 1
             """, account
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     func isInUse(_ archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
@@ -323,7 +321,7 @@ package struct ArchiveTable {
             "SELECT 1 FROM archive WHERE account = ? AND jid = ? AND last_id IS NOT NULL AND failure IS NULL",
             account,
             archive.description
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     func remove(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
@@ -338,7 +336,7 @@ package struct ArchiveTable {
             SELECT jid, state, received, total, failure FROM archive
             WHERE account = ?1 AND (CAST(?2 AS TEXT) IS NULL OR jid = ?2) ORDER BY jid
             """, account, archive?.description
-        ) { (row) throws(HandlerError) in
+        ) { row in
             (
                 row.text(0), row.quantity(1), Int(row.quantity(2)), row.optionalQuantity(3),
                 row.optionalForeignText(4)

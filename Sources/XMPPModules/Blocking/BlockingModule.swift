@@ -40,9 +40,7 @@ public struct BlockingModule: LibraryModule, AccountModule {
             then: Durable(BlocklistFetched(session: session)), in: step)
     }
 
-    func answer(
-        _ request: IQ, for account: Account, in step: borrowing Step
-    ) throws -> ModuleAnswer? {
+    func answer(_ request: IQ, for account: Account, in step: borrowing Step) throws -> ModuleAnswer? {
         guard request.type == .set, let payload = request.payload,
             payload.namespace == Namespaces.blocking, ["block", "unblock"].contains(payload.name)
         else { return nil }

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The stored list of blocked addresses; read and written only inside steps.
@@ -22,7 +21,7 @@ struct BlockingTable {
     /// All of them, in order.
     func all(in source: borrowing some Readable) throws(HandlerError) -> [JID] {
         try source.all("SELECT jid FROM blocked WHERE account = ? ORDER BY jid", account) {
-            (row) throws(HandlerError) in try? JID(row.text(0))
+            try? JID($0.text(0))
         }.compactMap(\.self)
     }
 
@@ -33,7 +32,7 @@ struct BlockingTable {
         return try source.first(
             "SELECT 1 FROM blocked WHERE account = ? AND jid IN (?, ?, ?, ?)", account, jid.description,
             jid.bare.description, resource, domain
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 
     /// The maximum number of stored addresses. The server also blocks further ones: only the list here is cut.
@@ -41,7 +40,7 @@ struct BlockingTable {
 
     func add(_ jids: [JID], in step: borrowing Step) throws(HandlerError) {
         let count = try step.first("SELECT count(*) FROM blocked WHERE account = ?", account) {
-            (row) throws(HandlerError) in Int(row.integer(0))
+            Int($0.integer(0))
         }
         for jid in jids.prefix(max(0, Self.maximum - (count ?? 0))) {
             try step.execute(

@@ -14,8 +14,7 @@ public import XMPPCore
 /// Source: XEP-0280.
 public struct CarbonsModule: LibraryModule, AccountModule {
     package static let moduleName = "carbons"
-    static let schema = Schema(
-        module: "xmpp-carbons", migrations: [], handlers: [CarbonsAnswered.self])
+    static let schema = Schema(module: "xmpp-carbons", migrations: [], handlers: [CarbonsAnswered.self])
 
     /// Makes the module, which has no options.
     public init() {}

@@ -102,8 +102,7 @@ public struct Chat: Sendable {
     @discardableResult
     public func send(_ state: ChatState, to peer: JID, in step: borrowing Step) throws -> Bool {
         let _: ChatModule = try account.module()
-        let message = Message(
-            to: peer, children: [state.element, ProcessingHint.noStore.element])
+        let message = Message(to: peer, children: [state.element, ProcessingHint.noStore.element])
         return try account.sendFleeting(message.element, in: step)
     }
 
@@ -192,9 +191,7 @@ public struct Chat: Sendable {
     /// It was not known to arrive in time: it is sent again, or given up.
     func handleDeadline(_ id: ForeignText, attempt: Int, in step: borrowing Step) throws {
         guard var row = try table.row(id, in: step), !row.delivery.isOver, row.delivery.attempts == attempt
-        else {
-            return
-        }
+        else { return }
         row.timer = nil
         guard attempt < row.tries else { return try end(row, .timedOut, in: step) }
         // One that the server does not have yet is still on its way out: it leaves as soon as there is a stream. A full

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The messages whose delivery is watched.
@@ -88,7 +87,7 @@ struct DeliveryTable {
     func hasWritten(to peer: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
             "SELECT 1 FROM delivery WHERE account = ? AND peer = ? LIMIT 1", account, peer.bare.description
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     /// Removes what is over.

@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The features of entities, by the digest in their presence (XEP-0115).
@@ -64,7 +63,7 @@ struct CapabilityTable {
 
     func isKnown(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first("SELECT 1 FROM capability WHERE verification = ?", verification) {
-            (row) throws(HandlerError) in row.integer(0)
+            $0.integer(0)
         } != nil
     }
 
@@ -104,7 +103,7 @@ struct CapabilityTable {
             """
             SELECT info FROM entity JOIN capability USING(verification) WHERE account = ? AND jid = ?
             """, account, jid.description
-        ) { (row) throws(HandlerError) in row.text(0) }
+        ) { $0.text(0) }
         return try text.flatMap { DiscoInfo(try Element(parsing: $0)) }
     }
 }

@@ -1,4 +1,3 @@
-import XMPPAccount
 public import XMPPCore
 import XMPPTransport
 

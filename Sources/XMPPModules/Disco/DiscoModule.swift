@@ -57,8 +57,7 @@ public struct DiscoModule: LibraryModule, AccountModule {
     // MARK: What is said of this account
 
     private func info(of account: Account, in step: borrowing Step) throws -> DiscoInfo {
-        DiscoInfo(
-            identities: [identity], features: Array(try account.features(in: step)))
+        DiscoInfo(identities: [identity], features: Array(try account.features(in: step)))
     }
 
     func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {

@@ -96,9 +96,7 @@ struct PushDisabled: Handler {
 
     func run(_ call: borrowing Call<IQReply>) throws {
         // A server that refuses has nothing to forget, or will not be moved by being asked again.
-        if call.outcome != .timeout {
-            try PushTable(account: call.account.id).endRemoval(row, in: call.step)
-        }
+        if call.outcome != .timeout { try PushTable(account: call.account.id).endRemoval(row, in: call.step) }
         if let then {
             try call.step.run(then, with: PushAnswer(service, node.map { ForeignText($0) }, call.context))
         }

@@ -111,9 +111,7 @@ public struct PushNotifications: Sendable {
 
     // MARK: Inside
 
-    func send(
-        _ registration: PushRegistration, then: Durable<PushAnswer>?, in step: borrowing Step
-    ) throws {
+    func send(_ registration: PushRegistration, then: Durable<PushAnswer>?, in step: borrowing Step) throws {
         let id = StanzaID.random()
         try PushTable(account: account.id).set(registration, asked: ForeignText(id), in: step)
         let enabled = PushEnabled(service: registration.service, node: registration.node?.string, then: then)

@@ -31,9 +31,7 @@ public struct PushRegistration: Hashable, Sendable {
     static let formType = "http://jabber.org/protocol/pubsub#publish-options"
 
     /// The form with the options; nil when there are none.
-    var form: Element? {
-        options.isEmpty ? nil : DataForm(.submit, type: Self.formType, options).element
-    }
+    var form: Element? { options.isEmpty ? nil : DataForm(.submit, type: Self.formType, options).element }
 
     var enableElement: Element {
         Element(

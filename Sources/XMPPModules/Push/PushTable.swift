@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// Stored registrations, and those that the server still has to forget; read and written only inside steps.
@@ -85,8 +84,7 @@ package struct PushTable {
             }
         try step.execute(
             "UPDATE push_registration SET state = ?, error = ? WHERE account = ? AND asked = ?",
-            answer.rawValue,
-            error?.element.serialized(), account, asked)
+            answer.rawValue, error?.element.serialized(), account, asked)
     }
 
     /// A new session knows nothing yet.
@@ -155,7 +153,7 @@ package struct PushTable {
     func removals(in step: borrowing Step) throws(HandlerError) -> [Removal] {
         try step.all(
             "SELECT id, service, node, asked FROM push_removal WHERE account = ? ORDER BY id", account
-        ) { (row) throws(HandlerError) in
+        ) { row in
             (try? JID(row.text(1))).map {
                 Removal(
                     row: row.integer(0), service: $0, node: row.optionalForeignText(2),

@@ -1,4 +1,3 @@
-import XMPPAccount
 import FoundationEssentials
 public import XMPPCore
 

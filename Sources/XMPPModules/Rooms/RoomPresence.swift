@@ -1,4 +1,3 @@
-import XMPPAccount
 import XMPPCore
 
 /// The content of presence from a room: rules without account, store or clock.
@@ -72,7 +71,6 @@ struct RoomPresence {
 extension Element {
     /// The codes in an `<x/>` of a room (XEP-0045 section 15.6); what is no number is none.
     var statusCodes: Set<Int> {
-        Set(
-            children("status", Namespaces.mucUser).compactMap { try? $0.value(of: "code", as: Int.self) })
+        Set(children("status", Namespaces.mucUser).compactMap { try? $0.value(of: "code", as: Int.self) })
     }
 }

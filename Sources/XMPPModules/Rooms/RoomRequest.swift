@@ -11,9 +11,7 @@ enum RoomRequest: Hashable, Sendable {
     case destroy(alternative: JID?, reason: ForeignText?)
 
     /// The request, with an id of its own.
-    func iq(to room: JID) -> IQ {
-        IQ(type: type, to: room.bare, id: StanzaID.random(), payload: payload)
-    }
+    func iq(to room: JID) -> IQ { IQ(type: type, to: room.bare, id: StanzaID.random(), payload: payload) }
 
     private var type: IQ.Kind {
         switch self {
@@ -37,8 +35,7 @@ enum RoomRequest: Hashable, Sendable {
         case .destroy(let alternative, let reason):
             Self.owner(
                 Element(
-                    "destroy", namespace: Namespaces.mucOwner,
-                    attributes: ["jid": alternative?.description],
+                    "destroy", namespace: Namespaces.mucOwner, attributes: ["jid": alternative?.description],
                     children: Self.reasons(reason, Namespaces.mucOwner)))
         }
     }

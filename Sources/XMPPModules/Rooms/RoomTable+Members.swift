@@ -83,7 +83,7 @@ extension RoomTable {
         let newest = try step.first(
             "SELECT max(received_at) FROM room_invitation WHERE account = ? AND received_at < ?", account,
             invitation.receivedAt + .seconds(1)
-        ) { (row) throws(HandlerError) in row.optionalTimestamp(0) }
+        ) { $0.optionalTimestamp(0) }
         let receivedAt = max(
             invitation.receivedAt,
             newest.flatMap { $0.map { $0 + .milliseconds(1) } } ?? invitation.receivedAt)
@@ -185,7 +185,7 @@ extension RoomTable {
             SELECT 1 FROM room_message WHERE account = ? AND room = ? AND ticket IS DISTINCT FROM ?
             AND (ticket IS NOT NULL OR ? = 0) LIMIT 1
             """, account, room.description, stay, before
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     /// The messages that were not sent in this stay, in order.
@@ -197,7 +197,7 @@ extension RoomTable {
             SELECT row, stanza_id, xml, tries, ticket FROM room_message
             WHERE account = ? AND room = ? AND ticket IS DISTINCT FROM ? ORDER BY row LIMIT ?
             """, account, room.description, stay, limit
-        ) { (row) throws(HandlerError) in
+        ) { row in
             Unconfirmed(
                 row: row.integer(0), id: row.foreignText(1), xml: row.blob(2), tries: row.quantity(3),
                 ticket: row.optionalText(4))
@@ -214,7 +214,7 @@ extension RoomTable {
         try step.first(
             "SELECT 1 FROM room_message WHERE account = ? AND room = ? AND stanza_id = ?", account,
             room.description, id
-        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+        ) { $0.integer(0) } != nil
     }
 
     /// The room has sent it back, or never will.
@@ -234,7 +234,7 @@ extension RoomTable {
         handler: HandlerID<Invalidation>, due: Int64
     )? {
         try step.first("SELECT handler, due FROM room_watch WHERE account = ?", account) {
-            (row) throws(HandlerError) in (HandlerID(rawValue: row.integer(0)), row.integer(1))
+            (HandlerID(rawValue: $0.integer(0)), $0.integer(1))
         }
     }
 

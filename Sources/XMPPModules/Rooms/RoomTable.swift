@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The rooms of an account: what it wants, what it knows, and up to where it has read.
@@ -108,10 +107,6 @@ struct RoomTable {
         try source.first(Self.select("jid = ?"), account, jid.description, read: Stored.init)?.room
     }
 
-    func rooms(_ state: Room.State, in step: borrowing Step) throws -> [Room] {
-        try step.all(Self.select("state = ?"), account, state.rawValue, read: Stored.init).map { try $0.room }
-    }
-
     func all(in source: borrowing some Readable) throws -> [Room] {
         try source.all(Self.select("1 = 1"), account, read: Stored.init).map { try $0.room }
     }
@@ -120,7 +115,7 @@ struct RoomTable {
     func lastTimes(in step: borrowing Step) throws(HandlerError) -> [String: Timestamp] {
         let times = try step.all(
             "SELECT jid, last_time FROM room WHERE account = ? AND last_time IS NOT NULL", account
-        ) { (row) throws(HandlerError) in (row.text(0), row.timestamp(1)) }
+        ) { ($0.text(0), $0.timestamp(1)) }
         return Dictionary(uniqueKeysWithValues: times)
     }
 
@@ -131,9 +126,7 @@ struct RoomTable {
     }
 
     /// The rooms that are to be looked after by now: silent ones, and those that are to be tried again.
-    func due(
-        silence: Int64, retry: Int64, connectedTime: Int64, in step: borrowing Step
-    ) throws -> [Room] {
+    func due(silence: Int64, retry: Int64, connectedTime: Int64, in step: borrowing Step) throws -> [Room] {
         let condition = """
             ((state = 'joined' AND heard_at + ? <= ?) OR (state = 'wanted' AND tried_at + ? <= ?))
             """
@@ -149,7 +142,7 @@ struct RoomTable {
             SELECT min(CASE state WHEN 'joined' THEN heard_at + ? ELSE tried_at + ? END) FROM room
             WHERE account = ? AND (state = 'joined' OR (state = 'wanted' AND tried_at IS NOT NULL))
             """, silence, retry, account
-        ) { (row) throws(HandlerError) in row.optionalInteger(0) } ?? nil
+        ) { $0.optionalInteger(0) } ?? nil
     }
 
     /// A row before its addresses are read.
@@ -190,8 +183,7 @@ struct RoomTable {
     /// The account wants to be in a room from now on.
     func want(
         _ room: JID, nick: ForeignText, password: ForeignText?, history: RoomHistory, configures: Bool,
-        ticket: String,
-        in step: borrowing Step
+        ticket: String, in step: borrowing Step
     ) throws {
         try step.execute(
             """
@@ -259,7 +251,7 @@ struct RoomTable {
     func claimWaiter(of room: JID, in step: borrowing Step) throws -> HandlerID<RoomJoined>? {
         let waiter = try step.first(
             "SELECT waiter FROM room WHERE account = ? AND jid = ?", account, room.description
-        ) { (row) throws(HandlerError) in row.optionalInteger(0).map(HandlerID<RoomJoined>.init(rawValue:)) }
+        ) { $0.optionalInteger(0).map(HandlerID<RoomJoined>.init(rawValue:)) }
         guard let waiter = waiter ?? nil else { return nil }
         try set(waiter: nil, room, in: step)
         return try step.waits(waiter) ? waiter : nil
@@ -305,7 +297,7 @@ struct RoomTable {
 
     func keepsTime(in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first("SELECT 1 FROM room WHERE account = ? AND kept_time IS NOT NULL LIMIT 1", account) {
-            (row) throws(HandlerError) in row.integer(0)
+            $0.integer(0)
         } != nil
     }
 

@@ -78,8 +78,7 @@ extension Rooms {
 
     /// The account turned out to be outside: joins again, with all that came meanwhile.
     func rejoin(_ room: Room, in step: borrowing Step) throws {
-        account.log(
-            .warning, .rooms, "\(room.jid): the account is not in the room; joins again", after: step)
+        account.log(.warning, .rooms, "\(room.jid): the account is not in the room; joins again", after: step)
         try table.set(.wanted, room.jid, in: step)
         try ask(room, in: step)
     }
@@ -113,8 +112,7 @@ extension Rooms {
         if try account.hasOpenStream(in: step) {
             let due = try table.due(
                 silence: module.silence.milliseconds, retry: module.retryDelay.milliseconds,
-                connectedTime: now,
-                in: step)
+                connectedTime: now, in: step)
             for room in due {
                 guard room.state == .joined else {
                     try ask(room, in: step)

@@ -19,9 +19,7 @@ extension Rooms {
         in step: borrowing Step
     ) throws {
         let known = try wanted(room, in: step)
-        guard directly else {
-            return try mediate("invite", user, reason, known.jid, in: step)
-        }
+        guard directly else { return try mediate("invite", user, reason, known.jid, in: step) }
         let x = Element(
             "x", namespace: Namespaces.conference,
             attributes: ["jid": known.jid.description, "password": known.password, "reason": reason])

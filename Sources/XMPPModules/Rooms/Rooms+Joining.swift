@@ -149,14 +149,19 @@ extension Rooms {
     }
 
     private func giveUp(_ room: Room, isFinal: Bool, in step: borrowing Step) throws {
-        if isFinal || !room.wasJoined {
+        try set(room, isOver: isFinal || !room.wasJoined, in: step)
+        try watch(in: step)
+    }
+
+    /// The account is not in the room, and enters it again unless that is over.
+    private func set(_ room: Room, isOver: Bool, in step: borrowing Step) throws {
+        if isOver {
             try table.set(.left, room.jid, in: step)
             try giveUpMessages(to: room, in: step)
         } else {
             try table.set(.wanted, room.jid, triedAt: connectedTime(in: step), in: step)
         }
         try table.removeOccupants(of: room.jid, in: step)
-        try watch(in: step)
     }
 
     // MARK: Coming out
@@ -165,13 +170,7 @@ extension Rooms {
     func depart(_ room: Room, _ departure: RoomDeparture, isOwnWish: Bool = true, in step: borrowing Step)
         throws
     {
-        if isOwnWish || departure.isFinal {
-            try table.set(.left, room.jid, in: step)
-            try giveUpMessages(to: room, in: step)
-        } else {
-            try table.set(.wanted, room.jid, triedAt: connectedTime(in: step), in: step)
-        }
-        try table.removeOccupants(of: room.jid, in: step)
+        try set(room, isOver: isOwnWish || departure.isFinal, in: step)
         report(room.jid, .left(departure), after: step)
         try watch(in: step)
     }

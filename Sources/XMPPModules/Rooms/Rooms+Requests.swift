@@ -1,4 +1,3 @@
-import Handlers
 public import XMPPAccount
 public import XMPPCore
 

@@ -143,8 +143,7 @@ public struct Rooms: Sendable {
     ///   account was closed meanwhile; `CancellationError`.
     public func join(
         _ room: JID, as nick: any TextConvertible, password: (any TextConvertible)? = nil,
-        history: RoomHistory = .usual,
-        configures: Bool = false
+        history: RoomHistory = .usual, configures: Bool = false
     ) async throws -> RoomJoined {
         let events = account.events(of: RoomEvent.self)
         let ticket = try await account.perform { step in

@@ -71,9 +71,7 @@ public struct RoomsModule: LibraryModule, AccountModule {
     }
 
     /// Leaves all rooms, because their occupants are not tracked without the module.
-    func end(of account: Account, in step: borrowing Step) throws {
-        try account.rooms.leaveAll(in: step)
-    }
+    func end(of account: Account, in step: borrowing Step) throws { try account.rooms.leaveAll(in: step) }
 
     func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
         try account.rooms.handle(presence, in: step)
@@ -121,9 +119,7 @@ public struct RoomsModule: LibraryModule, AccountModule {
 extension Account {
     /// Rooms in the name of this account, which needs ``RoomsModule``.
     public var rooms: Rooms { Rooms(account: self) }
-}
 
-extension Account {
     /// Returns the room of a sender, if the account is or was in it.
     func knownRoom(_ sender: JID?, in step: borrowing Step) throws -> Room? {
         guard let sender, moduleIfPresent(RoomsModule.self) != nil else { return nil }

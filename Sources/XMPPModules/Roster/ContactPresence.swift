@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 public import XMPPCore
 
 /// An available resource of a contact.
@@ -19,14 +18,9 @@ public struct ContactPresence: Hashable, Sendable {
     public let status: ForeignText?
     /// -128 to 127; messages to the bare address go to the resource with the highest.
     public let priority: Int8
+}
 
-    init(jid: JID, show: ForeignText?, status: ForeignText?, priority: Int8) {
-        self.jid = jid
-        self.show = show
-        self.status = status
-        self.priority = priority
-    }
-
+extension ContactPresence {
     init(_ presence: Presence, from jid: JID) {
         func text(_ name: String, _ limit: Int) -> ForeignText? {
             let text = presence.element.child(name, presence.element.namespace)?.text
@@ -110,7 +104,7 @@ struct ContactPresenceTable {
             SELECT jid, show, status, priority FROM contact_presence WHERE account = ? AND bare = ?
             ORDER BY priority DESC, jid
             """, account, jid.bare.description
-        ) { (row) throws(HandlerError) in
+        ) { row in
             (try? JID(row.text(0))).map {
                 ContactPresence(
                     jid: $0, show: row.optionalForeignText(1), status: row.optionalForeignText(2),

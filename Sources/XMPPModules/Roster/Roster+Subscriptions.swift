@@ -1,5 +1,4 @@
 public import Handlers
-import XMPPAccount
 public import XMPPCore
 
 // Subscriptions (RFC 6121 section 3). Each step is presence to a bare address; it is stored until the server has taken it,
@@ -62,9 +61,7 @@ extension Roster {
     /// - Throws: As ``subscribe(to:status:then:orElse:in:)``.
     ///
     /// Source: RFC 6121 sections 3.1.5 and 3.4.
-    public func approve(_ jid: JID, in step: borrowing Step) throws {
-        try answer(.subscribed, jid, in: step)
-    }
+    public func approve(_ jid: JID, in step: borrowing Step) throws { try answer(.subscribed, jid, in: step) }
 
     /// Denies a subscription request, cancels a subscription to the account's presence, or withdraws a pre-approval.
     ///
@@ -74,9 +71,7 @@ extension Roster {
     /// - Throws: As ``subscribe(to:status:then:orElse:in:)``.
     ///
     /// Source: RFC 6121 sections 3.1.5, 3.2 and 3.4.
-    public func deny(_ jid: JID, in step: borrowing Step) throws {
-        try answer(.unsubscribed, jid, in: step)
-    }
+    public func deny(_ jid: JID, in step: borrowing Step) throws { try answer(.unsubscribed, jid, in: step) }
 
     private func answer(_ type: Presence.Kind, _ jid: JID, in step: borrowing Step) throws {
         let update = try update

@@ -1,4 +1,3 @@
-import XMPPAccount
 public import XMPPCore
 
 /// A contact in the roster, as the server stores it.
@@ -46,8 +45,7 @@ public struct RosterItem: Hashable, Sendable {
     ///   - groups: The groups into which the user has put the contact.
     public init(
         _ jid: JID, name: (any TextConvertible)? = nil, subscription: Subscription = .none,
-        isAsking: Bool = false,
-        isApproved: Bool = false, groups: [any TextConvertible] = []
+        isAsking: Bool = false, isApproved: Bool = false, groups: [any TextConvertible] = []
     ) {
         self.jid = jid
         self.name = name?.foreignText

@@ -83,9 +83,7 @@ public struct RosterModule: LibraryModule, AccountModule {
             features.contains(ForeignText(Namespaces.rosterVersions)), in: step)
     }
 
-    func answer(
-        _ request: IQ, for account: Account, in step: borrowing Step
-    ) throws -> ModuleAnswer? {
+    func answer(_ request: IQ, for account: Account, in step: borrowing Step) throws -> ModuleAnswer? {
         guard request.type == .set, let query = request.payload,
             query.has(name: "query", namespace: Namespaces.roster)
         else { return nil }

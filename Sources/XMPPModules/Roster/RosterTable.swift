@@ -1,6 +1,5 @@
 import FoundationEssentials
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// The stored roster of an account; read and written only inside steps.
@@ -45,8 +44,7 @@ struct RosterTable {
     }
 
     func state(in source: borrowing some Readable) throws(HandlerError) -> State {
-        try source.first("SELECT version, versioned, loaded FROM roster WHERE account = ?", account) {
-            (row) throws(HandlerError) in
+        try source.first("SELECT version, versioned, loaded FROM roster WHERE account = ?", account) { row in
             State(
                 version: row.optionalForeignText(0), isVersioned: row.integer(1) != 0,
                 isLoaded: row.integer(2) != 0)
@@ -104,7 +102,7 @@ struct RosterTable {
             SELECT EXISTS (SELECT 1 FROM roster_item WHERE account = ?1 AND jid = ?2)
                 OR (SELECT count(*) FROM (SELECT 1 FROM roster_item WHERE account = ?1 LIMIT ?3) AS kept) < ?3
             """, account, item.jid.description, Self.maximumItems
-        ) { (row) throws(HandlerError) in row.integer(0) != 0 }
+        ) { $0.integer(0) != 0 }
         guard isKept == true else { return false }
         try write(item, in: step)
         return true
@@ -122,8 +120,7 @@ struct RosterTable {
     }
 
     func remove(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
-            "DELETE FROM roster_item WHERE account = ? AND jid = ?", account, jid.description)
+        try step.execute("DELETE FROM roster_item WHERE account = ? AND jid = ?", account, jid.description)
     }
 
     func replace(with items: some Sequence<RosterItem>, in step: borrowing Step) throws {

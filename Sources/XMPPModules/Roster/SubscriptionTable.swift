@@ -1,5 +1,4 @@
 import Handlers
-import XMPPAccount
 import XMPPCore
 
 /// Steps of subscriptions that are not over: requests of others, stanzas on their way, handlers that wait for an answer.
@@ -85,7 +84,7 @@ struct SubscriptionTable {
             SELECT jid, status, nick, received_at FROM subscription_request WHERE account = ?
             ORDER BY received_at, jid
             """, account
-        ) { (row) throws(HandlerError) in
+        ) { row in
             (try? JID(row.text(0))).map {
                 SubscriptionRequest(
                     jid: $0, status: row.optionalForeignText(1), nick: row.optionalForeignText(2),
@@ -120,8 +119,7 @@ struct SubscriptionTable {
         for kind in sides.first(where: { $0.contains(type) }) ?? [type] {
             try step.execute(
                 "DELETE FROM subscription_stanza WHERE account = ? AND jid = ? AND type = ? AND lost <> 0",
-                account,
-                jid.description, kind.rawValue)
+                account, jid.description, kind.rawValue)
         }
         try step.execute(
             "INSERT INTO subscription_stanza(account, jid, type, status) VALUES (?, ?, ?, ?)", account,
@@ -150,8 +148,7 @@ struct SubscriptionTable {
     }
 
     func lose(row: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
-            "UPDATE subscription_stanza SET lost = 1 WHERE account = ? AND id = ?", account, row)
+        try step.execute("UPDATE subscription_stanza SET lost = 1 WHERE account = ? AND id = ?", account, row)
     }
 
     /// Takes those that were lost with their session, oldest first; of several to one contact about the same side only the
@@ -173,7 +170,7 @@ struct SubscriptionTable {
         try step.first(
             "SELECT 1 FROM subscription_stanza WHERE account = ? AND jid = ? AND type = 'subscribe'", account,
             jid.description
-        ) { (_) throws(HandlerError) in true } ?? false
+        ) { _ in true } ?? false
     }
 
     // MARK: Handlers that wait for a decision
@@ -189,7 +186,7 @@ struct SubscriptionTable {
     /// The contacts whose decision is waited for.
     func awaited(in step: borrowing Step) throws(HandlerError) -> [JID] {
         try step.all("SELECT DISTINCT jid FROM subscription_wait WHERE account = ? ORDER BY jid", account) {
-            (row) throws(HandlerError) in try? JID(row.text(0))
+            try? JID($0.text(0))
         }.compactMap(\.self)
     }
 
@@ -207,7 +204,7 @@ struct SubscriptionTable {
         let rule = "account = ? AND jid = ?" + (askedOnly ? " AND asked <> 0" : "")
         let handlers = try step.all(
             "SELECT handler FROM subscription_wait WHERE \(rule) ORDER BY handler", account, jid.description
-        ) { (row) throws(HandlerError) in HandlerID<SubscriptionDecision>(rawValue: row.integer(0)) }
+        ) { HandlerID<SubscriptionDecision>(rawValue: $0.integer(0)) }
         try step.execute("DELETE FROM subscription_wait WHERE \(rule)", account, jid.description)
         return handlers
     }

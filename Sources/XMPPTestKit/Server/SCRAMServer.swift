@@ -80,9 +80,7 @@ package struct SCRAMServer: Sendable {
         let data = try bindingData(flag: parts[0])
         let values = try SCRAMMessage(parts[2]).values("n", "r")
         guard let user = SCRAMMessage.unescaped(values[0]), !user.isEmpty, SCRAMMessage.isNonce(values[1])
-        else {
-            throw SCRAMMessage.malformed("a user name or nonce that breaks the grammar")
-        }
+        else { throw SCRAMMessage.malformed("a user name or nonce that breaks the grammar") }
         self.user = user
         authorizationIdentity = parts[1].isEmpty ? nil : SCRAMMessage.unescaped(parts[1].dropFirst(2))
         guard let verifier = lookup(user), verifier.hash == mechanism.hash else {

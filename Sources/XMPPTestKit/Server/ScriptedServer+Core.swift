@@ -99,9 +99,7 @@ extension ScriptedServer {
                     }
                     state.lasting = nil
                     return nil
-                } catch {
-                    return error
-                }
+                } catch { return error }
             }
             if let failure { throw failure }
         }

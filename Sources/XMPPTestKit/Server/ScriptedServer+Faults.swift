@@ -14,8 +14,7 @@ extension ScriptedServer {
     ///   - ending: How they break; nil for `.finish` after sent bytes, and `.reset` otherwise.
     public func dropConnections(
         of target: ServerTarget = .everyone, afterSending sent: Int? = nil,
-        afterReceiving received: Int? = nil,
-        _ ending: ConnectionEnding? = nil
+        afterReceiving received: Int? = nil, _ ending: ConnectionEnding? = nil
     ) {
         core.perform { loop in
             for connection in loop.connections(of: target) {
@@ -159,9 +158,7 @@ extension ScriptedServer {
     ///   - element: The element.
     ///   - target: The connections.
     public func send(_ element: Element, to target: ServerTarget) {
-        core.perform { loop in
-            loop.lasting.domain.send(element, to: target)
-        }
+        core.perform { loop in loop.lasting.domain.send(element, to: target) }
     }
 
     /// Puts text on connections as it is: half an element, or no XML at all. Nothing is counted or logged.
@@ -190,9 +187,7 @@ extension ScriptedServer {
     /// Gives every element of a client to a script first. Nil ends that.
     ///
     /// - Parameter script: Decides about each element; nil to treat all as usual.
-    public func setScript(
-        _ script: (@Sendable (Element, ServerSessionInfo) -> ServerVerdict)?
-    ) {
+    public func setScript(_ script: (@Sendable (Element, ServerSessionInfo) -> ServerVerdict)?) {
         core.perform { $0.lasting.script = script }
     }
 
@@ -209,8 +204,6 @@ extension ScriptedServer {
     /// The full addresses that have a session now, sorted. Those that wait to be resumed included. Empty while the server
     /// does not run.
     public var boundAddresses: [JID] {
-        core.ask { loop in
-            loop.lasting.domain.sessions.values.map(\.jid).sorted { "\($0)" < "\($1)" }
-        } ?? []
+        core.ask { loop in loop.lasting.domain.sessions.values.map(\.jid).sorted { "\($0)" < "\($1)" } } ?? []
     }
 }

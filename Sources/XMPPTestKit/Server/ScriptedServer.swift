@@ -62,8 +62,7 @@ public final class ScriptedServer: Sendable {
         ///   - scramIterations: How often SCRAM hashes a password, 1 or more.
         package init(
             domain: String = "localhost", accounts: [String: String], certificateFile: String,
-            keyFile: String,
-            resumptionWindow: Duration = .seconds(600), scramIterations: Int = 4096
+            keyFile: String, resumptionWindow: Duration = .seconds(600), scramIterations: Int = 4096
         ) {
             self.domain = domain
             self.accounts = accounts

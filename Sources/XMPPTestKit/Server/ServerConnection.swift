@@ -126,9 +126,7 @@ final class ServerConnection {
     private func parse() -> Arrival {
         do throws(StreamParserError) {
             return .events(try parser?.parse(input) ?? [])
-        } catch {
-            return .broken(error.events, error.streamError)
-        }
+        } catch { return .broken(error.events, error.streamError) }
     }
 
     /// A new stream begins with the next byte.

@@ -33,8 +33,7 @@ extension ServerDomain {
         }
         let answers = streams[connection]?.inlineAnswers ?? []
         streams[connection]?.isBindingInline = false
-        streams[connection]?.success?.append(
-            Element("bound", namespace: Namespaces.bind2, children: answers))
+        streams[connection]?.success?.append(Element("bound", namespace: Namespaces.bind2, children: answers))
         sendSuccess(on: connection)
         sendPlain(Element("features", namespace: Namespaces.stream), on: connection)
     }
@@ -57,9 +56,7 @@ extension ServerDomain {
     /// - Returns: False when none is, and the element goes out by itself.
     mutating func isEnclosed(_ element: Element, on connection: Int) -> Bool {
         guard element.namespace == Namespaces.sm, let stream = streams[connection], stream.success != nil
-        else {
-            return false
-        }
+        else { return false }
         if stream.isBindingInline {
             streams[connection]?.inlineAnswers.append(element)
             return true

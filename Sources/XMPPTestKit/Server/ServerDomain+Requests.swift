@@ -28,7 +28,6 @@ extension ServerDomain {
             children: [
                 Element(
                     "identity", namespace: space, attributes: ["category": identity.0, "type": identity.1])
-            ]
-                + features.map { Element("feature", namespace: space, attributes: ["var": $0]) })
+            ] + features.map { Element("feature", namespace: space, attributes: ["var": $0]) })
     }
 }

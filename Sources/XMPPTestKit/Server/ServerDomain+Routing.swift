@@ -29,9 +29,7 @@ extension ServerDomain {
     /// The stanza's `from` is the sender's address.
     private mutating func route(_ stanza: Element, from sender: JID) {
         let text = stanza["to"]
-        guard let to = text.map({ address($0) }) ?? sender.bare else {
-            return bounce(stanza, .jidMalformed)
-        }
+        guard let to = text.map({ address($0) }) ?? sender.bare else { return bounce(stanza, .jidMalformed) }
         if isForService(stanza, to: to) {
             var stanza = stanza
             stanza["to"] = to.foreignText
@@ -127,8 +125,7 @@ extension ServerDomain {
         guard stanza.child("delay", Namespaces.delay) == nil else { return stanza }
         return stanza.appending(
             Element(
-                "delay", namespace: Namespaces.delay,
-                attributes: ["from": name, "stamp": time.description]
+                "delay", namespace: Namespaces.delay, attributes: ["from": name, "stamp": time.description]
             ))
     }
 

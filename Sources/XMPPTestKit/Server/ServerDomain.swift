@@ -137,8 +137,7 @@ package struct ServerDomain: Sendable {
         rows.append(
             ServerLogRow(
                 time: time.wall, event: event, connection: Int32(connection ?? 0),
-                session: Int32(session ?? 0),
-                id: id))
+                session: Int32(session ?? 0), id: id))
     }
 
     mutating func log(
@@ -164,9 +163,7 @@ package struct ServerDomain: Sendable {
         rows.append(row)
     }
 
-    mutating func nameSession(_ number: Int, _ jid: JID) {
-        addresses.append((Int32(number), jid))
-    }
+    mutating func nameSession(_ number: Int, _ jid: JID) { addresses.append((Int32(number), jid)) }
 
     /// Returns whether a connection carries a session.
     package func hasSession(_ connection: Int) -> Bool { streams[connection]?.session != nil }

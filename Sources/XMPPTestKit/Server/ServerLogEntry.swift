@@ -78,8 +78,7 @@ extension ServerLogEntry {
         }
         let texts = [
             ("jid", jid?.description), ("name", name?.string), ("type", type?.string), ("id", id?.string),
-            ("peer", peer?.string),
-            ("xml", xml),
+            ("peer", peer?.string), ("xml", xml),
         ]
         for case (let key, let text?) in texts { line += ",\"\(key)\":\(Self.quoted(text))" }
         return line + "}"

@@ -81,9 +81,7 @@ final class ServerLoop {
         var ticket = runCommands()
         accept(ready)
         for (index, connection) in connections.enumerated()
-        where connection.hasBufferedInput || ready.isReadable(index) {
-            read(connection)
-        }
+        where connection.hasBufferedInput || ready.isReadable(index) { read(connection) }
         // Bots answer with commands. Their answers belong to the same turn, unless they answer each other without end.
         for _ in 0..<Self.botRounds where server.hasCommands { ticket = runCommands() }
         lasting.domain.endTurn()

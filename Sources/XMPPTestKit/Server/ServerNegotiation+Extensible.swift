@@ -11,10 +11,8 @@ extension ServerNegotiation {
         }
         var inline = Element("inline", namespace: Namespaces.sasl2)
         if behavior.offersInlineBinding {
-            let feature = Element(
-                "feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.sm])
-            let state = Element(
-                "feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.csi])
+            let feature = Element("feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.sm])
+            let state = Element("feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.csi])
             let features = Element(
                 "inline", namespace: Namespaces.bind2,
                 children: behavior.offersClientState ? [feature, state] : [feature])
@@ -73,9 +71,7 @@ extension ServerNegotiation {
             }
             phase = .exchanging(server, request)
             return [.send(Element("challenge", namespace: Namespaces.sasl2, text: Crypto.base64(challenge)))]
-        } catch {
-            return refuseExtensible("not-authorized")
-        }
+        } catch { return refuseExtensible("not-authorized") }
     }
 
     private mutating func finish(
@@ -91,9 +87,7 @@ extension ServerNegotiation {
             let account = server.user ?? ""
             let token = token(for: account, request, behavior, &tokens)
             return succeed(account, signature, request, token: token)
-        } catch {
-            return refuseExtensible("not-authorized")
-        }
+        } catch { return refuseExtensible("not-authorized") }
     }
 
     /// The token that the request asks for.
@@ -141,8 +135,7 @@ extension ServerNegotiation {
         phase = .features
         var success = Element("success", namespace: Namespaces.sasl2)
         if let data {
-            success.append(
-                Element("additional-data", namespace: Namespaces.sasl2, text: Crypto.base64(data)))
+            success.append(Element("additional-data", namespace: Namespaces.sasl2, text: Crypto.base64(data)))
         }
         if let token {
             success.append(

@@ -193,9 +193,7 @@ package struct ServerNegotiation: Sendable {
             let challenge = try server.receivedFirst(message) { credentials.verifier(of: $0, hash: hash) }
             phase = .exchanging(server, nil)
             return [.send(Element("challenge", namespace: Namespaces.sasl, text: Crypto.base64(challenge)))]
-        } catch {
-            return refuse(error)
-        }
+        } catch { return refuse(error) }
     }
 
     private mutating func finish(
@@ -208,9 +206,7 @@ package struct ServerNegotiation: Sendable {
                 signature = Array("v=\(Crypto.base64(Crypto.randomBytes(server.mechanism.hash.size)))".utf8)
             }
             return succeed(server.user ?? "", data: Crypto.base64(signature))
-        } catch {
-            return refuse(error)
-        }
+        } catch { return refuse(error) }
     }
 
     /// RFC 4616: an authorization identity, the user name and the password, with NUL in between.

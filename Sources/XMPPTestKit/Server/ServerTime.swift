@@ -17,9 +17,7 @@ package struct ServerTime: Hashable, Sendable {
 
     /// Returns the current time of a clock; nil for the machine's own.
     package static func now(_ clock: VirtualClock?) -> ServerTime {
-        if let clock {
-            return ServerTime(wall: clock.wall, monotonic: clock.monotonic.milliseconds)
-        }
+        if let clock { return ServerTime(wall: clock.wall, monotonic: clock.monotonic.milliseconds) }
         return ServerTime(
             wall: Timestamp(milliseconds: SystemTime.wallNanoseconds() / 1_000_000),
             monotonic: monotonicMilliseconds)

@@ -31,9 +31,7 @@ package struct ServerTokens: Sendable {
     /// Finds the token that a client used, and makes it the current one.
     ///
     /// - Returns: Nil when none fits, or when its count is not higher than the last.
-    mutating func use(
-        by client: ForeignText, count: Int?, where fits: (Token) -> Bool
-    ) -> Token? {
+    mutating func use(by client: ForeignText, count: Int?, where fits: (Token) -> Bool) -> Token? {
         guard var found = slots[client] else { return nil }
         if let new = found.new, fits(new) {
             found = Slots(current: new)

@@ -36,8 +36,6 @@ extension Connection {
         nonisolated(unsafe) let connection = self
         do {
             return try EventLoop.run(interrupt: interrupt) { try await body(connection, $0) }
-        } catch {
-            throw error as? TransportError ?? TransportError(.systemFailure, "\(error)")
-        }
+        } catch { throw error as? TransportError ?? TransportError(.systemFailure, "\(error)") }
     }
 }

@@ -213,8 +213,7 @@ struct XMLMask {
     /// Elements that are secrets: of SASL in both profiles, of older logins, of components and of encryption.
     private static let secretElements: Set<String> = [
         "auth", "challenge", "response", "initial-response", "additional-data", "password", "digest",
-        "handshake",
-        "token", "secret", "key",
+        "handshake", "token", "secret", "key",
     ]
 
     /// Words in names of attributes, form fields and headers that hold a secret.

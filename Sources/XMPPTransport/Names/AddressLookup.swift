@@ -87,13 +87,11 @@ final class AddressLookup: Sendable {
         if reason.isNoName {
             return TransportError(
                 .nameNotFound,
-                "There is no host named \(host); check the "
-                    + "name for a typing error.", cause: cause)
+                "There is no host named \(host); check the name for a typing error.", cause: cause)
         }
         return TransportError(
             .lookupFailed,
-            "The name \(host) could not be looked up; check "
-                + "the network and try again.", cause: cause)
+            "The name \(host) could not be looked up; check the network and try again.", cause: cause)
     }
 }
 

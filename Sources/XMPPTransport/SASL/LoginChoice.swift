@@ -23,9 +23,7 @@ package struct LoginOffer: Hashable, Sendable {
     }
 
     /// For the cause of an error.
-    var text: String {
-        "offered: " + (mechanisms.isEmpty ? "nothing" : mechanisms.joined(separator: ", "))
-    }
+    var text: String { "offered: " + (mechanisms.isEmpty ? "nothing" : mechanisms.joined(separator: ", ")) }
 }
 
 /// The login methods that this side supports and permits.
@@ -120,8 +118,7 @@ package enum LoginChoice: Hashable, Sendable {
             .noCommonMechanism,
             "The server offers no way to log in that is safe and known here; it must offer SCRAM-SHA-256 or "
                 + "SCRAM-SHA-1."
-                + (hasPlain
-                    ? " To send it the password as it is, inside TLS, set allowsPlain." : ""),
+                + (hasPlain ? " To send it the password as it is, inside TLS, set allowsPlain." : ""),
             cause: offer.text)
     }
 

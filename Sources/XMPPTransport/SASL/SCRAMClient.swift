@@ -163,9 +163,7 @@ package struct SCRAMClient: Sendable {
     /// A posit-number (RFC 5802 section 7) in the accepted range.
     private func iterations(_ digits: ArraySlice<UInt8>) throws(SASLError) -> Int {
         guard digits.allSatisfy({ (0x30...0x39).contains($0) }), let first = digits.first, first != 0x30
-        else {
-            throw SCRAMMessage.malformed("an iteration count that is not a number")
-        }
+        else { throw SCRAMMessage.malformed("an iteration count that is not a number") }
         let text = String(decoding: digits, as: UTF8.self)
         let count = Int(text) ?? .max
         let accepted = SCRAMClient.acceptedIterations

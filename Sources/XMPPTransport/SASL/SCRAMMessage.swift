@@ -13,9 +13,7 @@ package struct SCRAMMessage {
 
     package init(_ bytes: some Collection<UInt8>) throws(SASLError) {
         guard bytes.count <= SCRAMMessage.longestMessage, String(validating: bytes, as: UTF8.self) != nil
-        else {
-            throw SCRAMMessage.malformed("not UTF-8, or too long")
-        }
+        else { throw SCRAMMessage.malformed("not UTF-8, or too long") }
         self.bytes = Array(bytes)
         var attributes: [(UInt8, ArraySlice<UInt8>)] = []
         for part in self.bytes.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
@@ -47,8 +45,7 @@ package struct SCRAMMessage {
     package static func malformed(_ what: String) -> SASLError {
         SASLError(
             .malformedMessage,
-            "The other side's SCRAM message breaks the protocol; "
-                + "report this to its operator.",
+            "The other side's SCRAM message breaks the protocol; report this to its operator.",
             cause: what)
     }
 

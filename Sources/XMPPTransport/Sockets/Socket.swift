@@ -39,9 +39,7 @@ package final class Socket: ByteStream {
         do throws(Errno) {
             let (one, other) = try StreamSocket.pair()
             return (Socket(one, peer: "a socket pair"), Socket(other, peer: "a socket pair"))
-        } catch {
-            throw creationFailure(error)
-        }
+        } catch { throw creationFailure(error) }
     }
 
     /// Accepts a waiting connection of a listening descriptor; nil when none waits.
@@ -59,18 +57,14 @@ package final class Socket: ByteStream {
             guard let handle else { throw .badDescriptor }
             guard let count = try handle.receive(into: buffer) else { return .wouldBlock }
             return count == 0 ? .closed : .bytes(count)
-        } catch {
-            throw broken(error)
-        }
+        } catch { throw broken(error) }
     }
 
     package func send(_ bytes: UnsafeRawBufferPointer) throws(TransportError) -> Int {
         do throws(Errno) {
             guard let handle else { throw .badDescriptor }
             return try handle.send(bytes)
-        } catch {
-            throw broken(error)
-        }
+        } catch { throw broken(error) }
     }
 
     package func hasArrivedBytes() -> Bool { handle?.hasArrivedBytes ?? false }
@@ -92,8 +86,7 @@ package final class Socket: ByteStream {
         case .timedOut:
             TransportError(
                 .connectionReset,
-                "The connection to \(peer) broke because "
-                    + "the peer stopped answering; reconnect.",
+                "The connection to \(peer) broke because the peer stopped answering; reconnect.",
                 cause: error.detail)
         case .connectionReset, .brokenPipe:
             TransportError(
@@ -106,16 +99,14 @@ package final class Socket: ByteStream {
         default:
             TransportError(
                 .systemFailure,
-                "The connection to \(peer) failed; "
-                    + "reconnect.", cause: error.detail)
+                "The connection to \(peer) failed; reconnect.", cause: error.detail)
         }
     }
 
     static func creationFailure(_ error: Errno) -> TransportError {
         TransportError(
             .systemFailure,
-            "No socket could be made; close other connections or raise "
-                + "the limit of open files.",
+            "No socket could be made; close other connections or raise the limit of open files.",
             cause: error.detail)
     }
 }

@@ -46,9 +46,7 @@ extension TLSSession {
     static func endPointBinding(of certificate: OpaquePointer) -> [UInt8]? {
         var function: Int32 = 0
         guard X509_get_signature_info(certificate, &function, nil, nil, nil) == 1, function != NID_undef
-        else {
-            return nil
-        }
+        else { return nil }
         let isWeak = function == NID_md5 || function == NID_sha1
         guard let digest = isWeak ? EVP_sha256() : dh_digest_by_nid(function) else { return nil }
         var hash = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))

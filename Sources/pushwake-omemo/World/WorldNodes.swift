@@ -1,4 +1,3 @@
-import XMPPAccount
 import XMPPCore
 
 /// The nodes of the users of a world's server (XEP-0163), as far as OMEMO needs them.

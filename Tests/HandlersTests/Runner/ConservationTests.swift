@@ -152,7 +152,7 @@ import TestServers
         for _ in 0..<20 {
             let child = try start("work", path, failpoint: "after-lease:stop:1")
             let end = ContinuousClock.now + .seconds(60)
-            while !isStopped(child.processID), ContinuousClock.now < end { usleep(1000) }
+            while !child.isStopped, ContinuousClock.now < end { usleep(1000) }
             do {
                 try HandlerStore(path: path, registry: HandlerRegistry(), busyTimeout: 100).step { _ in }
                 return child
@@ -161,10 +161,5 @@ import TestServers
             }
         }
         throw Failure(description: "stopped inside a transaction each time")
-    }
-
-    private func isStopped(_ process: Int32) -> Bool {
-        let text = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)
-        return text?.split(separator: ")").last?.hasPrefix(" T") == true
     }
 }

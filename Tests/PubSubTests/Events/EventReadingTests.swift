@@ -89,17 +89,17 @@ import XMPPCore
         // XEP-0060 section 18.4.
         #expect(
             [
-                EventWire.event, EventWire.collection, EventWire.configuration, EventWire.delete,
-                EventWire.items, EventWire.purge, EventWire.subscription, EventWire.associate,
-                EventWire.disassociate, EventWire.item, EventWire.redirect, EventWire.retract,
+                EventWire.event, EventWire.collection, EventWire.configuration, Wire.delete,
+                Wire.items, Wire.purge, Wire.subscription, EventWire.associate,
+                EventWire.disassociate, Wire.item, Wire.redirect, Wire.retract,
             ] == [
                 "event", "collection", "configuration", "delete", "items", "purge", "subscription",
                 "associate", "disassociate", "item", "redirect", "retract",
             ])
         #expect(
             [
-                EventWire.node, EventWire.id, EventWire.publisher, EventWire.uri, EventWire.jid,
-                EventWire.subscriptionID, EventWire.expiry,
+                Wire.node, Wire.id, EventWire.publisher, Wire.uri, Wire.jid,
+                Wire.subscriptionID, EventWire.expiry,
             ] == ["node", "id", "publisher", "uri", "jid", "subid", "expiry"])
         #expect(EventWire.headers == "http://jabber.org/protocol/shim")
         #expect(EventWire.subscriptionHeader == "SubID")

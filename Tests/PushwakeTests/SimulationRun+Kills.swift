@@ -1,23 +1,25 @@
 import FoundationEssentials
+import Handlers
 import Platform
-package import Handlers
-package import XMPPAccount
-package import TestServers
+import TestServers
+import XMPPAccount
+
+@testable import Simulation
 
 // Kills and freezes at places that a test chooses. The traffic, the end and the verdict are those of random kills.
 extension SimulationRun {
     // MARK: Kills at named places
 
     /// A place where a process kills itself.
-    package struct Target: Hashable, CustomStringConvertible {
-        package var role: AccountRole
-        package var failpoint: Failpoint
+    struct Target: Hashable, CustomStringConvertible {
+        var role: AccountRole
+        var failpoint: Failpoint
 
-        package init(role: AccountRole, failpoint: Failpoint) {
+        init(role: AccountRole, failpoint: Failpoint) {
             self.role = role
             self.failpoint = failpoint
         }
-        package var description: String { "\(failpoint.rawValue) in \(role.rawValue)" }
+        var description: String { "\(failpoint.rawValue) in \(role.rawValue)" }
     }
 
     /// The number of attempts to reach a place.
@@ -27,7 +29,7 @@ extension SimulationRun {
     ///
     /// - Parameter expiring: Whether the session ends after each kill, so that its unacknowledged stanzas arrive again.
     /// - Returns: The verdict over the whole run, and the places that were not reached.
-    package func run(killingAt targets: [Target], expiring: Bool = false) throws -> (
+    func run(killingAt targets: [Target], expiring: Bool = false) throws -> (
         Verdict, unreached: [Target]
     ) {
         defer { main?.killAndWait() }
@@ -117,7 +119,7 @@ extension SimulationRun {
     ///   - part: The index of the share of the calls to kill before, from 0.
     ///   - parts: The number of equal shares.
     /// - Returns: The verdict, the number of calls in the share, and the number of calls that were reached.
-    package func runKillingBeforeSystemCalls(part: Int, of parts: Int) throws -> (
+    func runKillingBeforeSystemCalls(part: Int, of parts: Int) throws -> (
         Verdict, calls: Int, killed: Int
     ) {
         defer { main?.killAndWait() }
@@ -138,9 +140,7 @@ extension SimulationRun {
     /// Makes the peer send until this number of its messages is not stored.
     private func leaveWaiting(_ count: Int) throws {
         let stored = try StoreReader(path: storePath).read { snapshot in
-            try snapshot.all("SELECT count(DISTINCT stanza_id) FROM sim_received") {
-                (row) throws(HandlerError) in Int(row.integer(0))
-            }
+            try snapshot.all("SELECT count(DISTINCT stanza_id) FROM sim_received") { Int($0.integer(0)) }
         }
         let missing = count - (try world.sentCount() - stored[0])
         if missing > 0 { try world.send(missing) }
@@ -224,7 +224,7 @@ extension SimulationRun {
     }
 
     /// Returns how many times a worker reads from a file at an offset, which it does for each page of the store.
-    package func readsOfWorker() throws -> Int {
+    func readsOfWorker() throws -> Int {
         let trace = storePath + ".reads"
         let ending = try traceWorker(["-e", "trace=pread64", "-o", trace])
         guard ending.status == 0 else { throw SimulationError("the worker failed: \(ending)") }
@@ -245,7 +245,7 @@ extension SimulationRun {
     /// - Parameter place: The failpoint where main stops itself. It must be outside a transaction.
     /// - Returns: The verdict and main's exit status: 3 when it noticed the loss of the stream, or nil when it went on and was
     ///   killed.
-    package func run(freezingAt place: Failpoint) throws -> (Verdict, status: Int32?) {
+    func run(freezingAt place: Failpoint) throws -> (Verdict, status: Int32?) {
         let frozen = try startFrozenOutsideTransaction(at: place)
         defer { frozen.killAndWait() }
         try runWorker()
@@ -259,7 +259,7 @@ extension SimulationRun {
     /// platform kills a process that is suspended while it holds a database lock.
     ///
     /// - Returns: The verdict, and the worker's error message.
-    package func runFreezingInTransaction() throws -> (Verdict, complaint: String) {
+    func runFreezingInTransaction() throws -> (Verdict, complaint: String) {
         let frozen = try startFrozen(at: .beforeCommit)
         defer { frozen.killAndWait() }
         let worker = try ChildProcess(
@@ -299,12 +299,12 @@ extension SimulationRun {
     }
 
     /// - Parameter nth: The visit of the place at which main stops, from 1. The first commits happen before it has the stream.
-    package func startFrozen(at place: Failpoint, nth: Int = 7) throws -> ChildProcess {
+    func startFrozen(at place: Failpoint, nth: Int = 7) throws -> ChildProcess {
         try world.startSending()
         try leaveWork(losingSession: false)
         let process = try start("main", with: ["HANDLERS_FAILPOINT": "\(place.rawValue):stop:\(nth)"])
         let end = ContinuousClock.now + .seconds(20)
-        while !isStopped(process.processID) {
+        while !process.isStopped {
             guard ContinuousClock.now < end, process.isRunning else {
                 process.killAndWait()
                 throw SimulationError("main did not come to \(place.rawValue)")
@@ -312,12 +312,6 @@ extension SimulationRun {
             SystemThread.sleep(microseconds: 1000)
         }
         return process
-    }
-
-    /// The third field of the kernel's status line of a process is `T` while the process is stopped.
-    func isStopped(_ processID: Int32) -> Bool {
-        let text = try? String(contentsOf: URL(filePath: "/proc/\(processID)/stat"), encoding: .utf8)
-        return text?.split(separator: ")").last?.hasPrefix(" T") == true
     }
 }
 
