@@ -59,8 +59,8 @@ extension HandlerRunner {
     ///   - isServed: Whether one of them is for this scope.
     func times(
         of scope: HandlerScope?, leasesTaken: Int, isServed: Bool, _ transaction: Transaction
-    ) throws -> Timetable.Times {
-        var times = Timetable.Times()
+    ) throws -> DueTimes {
+        var times = DueTimes()
         var isStarved = false
         for lane in Lane.open(to: store.role, leasing: true) {
             guard let due = try transaction.nextDue(in: scope, lane: lane) else { continue }

@@ -66,7 +66,7 @@ public final class HandlerRunner: Sendable {
         leaseLimit = max(1, configuration.leases)
         keepEndings = max(.zero, configuration.keepEndings)
         onFailure = configuration.onFailure
-        loop = try store.listeners.runnerLoop(store.time)
+        loop = try store.listeners.dueListener { () throws(HandlerError) in try RunnerLoop(store.time) }
         store.listeners.addRunner(
             self,
             RunnerHooks(

@@ -122,20 +122,20 @@ extension RunnerLoop {
     func look(
         at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
         by server: (HandlerScope?) -> HandlerRunner?
-    ) throws -> [Timetable.Times] {
+    ) throws -> [DueTimes] {
         let (looks, leases) = try withLooking { _ in
             timetable.withLock { $0.startLook(at: scopes) }
-            var looks: [Timetable.Times] = []
+            var looks: [DueTimes] = []
             defer { timetable.withLock { $0.endLook(zip(scopes, looks)) } }
             let result = try store.step { step in
-                var found: [Timetable.Times] = []
+                var found: [DueTimes] = []
                 var leases: [(runner: HandlerRunner, lease: Lease)] = []
                 var count = 0
                 let end = store.time.monotonic() + Self.stepTime
                 for scope in scopes {
                     guard let runner = server(scope) else {
                         // Its rows wait for a process that serves it.
-                        found.append(Timetable.Times())
+                        found.append(DueTimes())
                         continue
                     }
                     let before = leases.count

@@ -9,7 +9,7 @@ import Synchronization
 ///   clock ─────────────────────────────────────╯
 /// ```
 /// It lives as long as any runner of the store, and runs while any of them is started.
-final class RunnerLoop: Sendable {
+final class RunnerLoop: DueListener {
     /// The wait after a failure of the store.
     private static let failurePause = Duration.seconds(1)
     /// The interval for checks of old endings and of the wall clock, which may have been set.
@@ -138,13 +138,6 @@ final class RunnerLoop: Sendable {
             new.times.reduce(new.isAnywhere) { timetable.add($1.key, $1.value) || $0 }
         }
         if isEarlier { signal.raise() }
-    }
-
-    /// Finds the rows of other processes, and all others.
-    func addAll() {
-        var new = NewDue()
-        new.isAnywhere = true
-        add(new)
     }
 
     /// Adds a runner with a failure to store. One that is not started stores it itself.

@@ -2,22 +2,6 @@
 ///
 /// It repeats what rows say, so an entry may be too early: a look then finds nothing and sets the next.
 struct Timetable {
-    /// When something is due next in a scope.
-    struct Times {
-        /// By the wall clock.
-        var wall: Timestamp?
-        /// By the monotonic clock, for what goes by connected time.
-        var monotonic: Duration?
-
-        /// How long nothing is due; nil when nothing is.
-        func rest(wall now: Timestamp, monotonic: Duration) -> Duration? {
-            let rests = [
-                wall.map { max(.zero, $0 - now) }, self.monotonic.map { max(.zero, $0 - monotonic) },
-            ]
-            return rests.compactMap(\.self).min()
-        }
-    }
-
     private var byWall = EarliestFirst<HandlerScope?, Timestamp>()
     private var byMonotonic = EarliestFirst<HandlerScope?, Duration>()
     /// The scopes to look at now, in the order in which they came.
@@ -41,7 +25,7 @@ struct Timetable {
     mutating func startLook(at scopes: some Sequence<HandlerScope?>) { looked = Set(scopes) }
 
     /// Stores the results of a look: the times of scopes that come first among those of the look.
-    mutating func endLook(_ times: some Sequence<(HandlerScope?, Times)>) {
+    mutating func endLook(_ times: some Sequence<(HandlerScope?, DueTimes)>) {
         looked = []
         for (scope, times) in times {
             byWall.set(scope, times.wall)
@@ -52,7 +36,7 @@ struct Timetable {
     /// Adds the times of a row that was found without a look.
     ///
     /// - Returns: Whether one of them is earlier than those of the scope before.
-    mutating func add(_ scope: HandlerScope?, _ times: Times) -> Bool {
+    mutating func add(_ scope: HandlerScope?, _ times: DueTimes) -> Bool {
         if looked.contains(scope) {
             mark(scope)
             return true
@@ -72,25 +56,7 @@ struct Timetable {
     /// How long nothing is to be looked at; nil when nothing waits.
     mutating func rest(wall: Timestamp, monotonic: Duration) -> Duration? {
         marked.isEmpty
-            ? Times(wall: byWall.first?.time, monotonic: byMonotonic.first?.time)
+            ? DueTimes(wall: byWall.first?.time, monotonic: byMonotonic.first?.time)
                 .rest(wall: wall, monotonic: monotonic) : .zero
-    }
-}
-
-/// The rows that a step has written and that a runner may have to call.
-struct NewDue {
-    /// The earliest times by scope.
-    private(set) var times: [HandlerScope?: Timetable.Times] = [:]
-    /// Whether rows may wait in any scope.
-    var isAnywhere = false
-
-    var isEmpty: Bool { times.isEmpty && !isAnywhere }
-
-    mutating func add(_ scope: HandlerScope?, wall: Timestamp? = nil, monotonic: Duration? = nil) {
-        guard wall != nil || monotonic != nil else { return }
-        let known = times[scope] ?? Timetable.Times()
-        times[scope] = Timetable.Times(
-            wall: [known.wall, wall].compactMap(\.self).min(),
-            monotonic: [known.monotonic, monotonic].compactMap(\.self).min())
     }
 }

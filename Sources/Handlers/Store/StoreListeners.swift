@@ -7,8 +7,8 @@ import Synchronization
 final class StoreListeners: Sendable {
     /// The runners of this process, oldest first.
     private let runners = Mutex<[(runner: ObjectIdentifier, hooks: RunnerHooks)]>([])
-    /// The loop of these runners. They keep it, as it keeps the store while one of them is started.
-    private let loop = Mutex(WeakLoop())
+    /// The loop of these runners, which keep it.
+    private let dueListener = Mutex(WeakListener())
     /// Callbacks to invoke after other processes have committed.
     private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
     /// Signal for consumers of events.
@@ -22,14 +22,14 @@ final class StoreListeners: Sendable {
         runners.withLock { $0.removeAll { $0.runner == ObjectIdentifier(runner) } }
     }
 
-    /// Returns the loop that all runners share.
+    /// Returns the listener that all runners share.
     ///
-    /// - Throws: ``HandlerError`` `resourcesExhausted`.
-    func runnerLoop(_ time: TimeSource) throws(HandlerError) -> RunnerLoop {
-        try loop.withLock { (loop) throws(HandlerError) in
-            if let loop = loop.value { return loop }
-            let new = try RunnerLoop(time)
-            loop.value = new
+    /// - Parameter make: Makes it for the first of them.
+    func dueListener<L: DueListener>(_ make: () throws(HandlerError) -> L) throws(HandlerError) -> L {
+        try dueListener.withLock { (listener) throws(HandlerError) in
+            if let known = listener.value as? L { return known }
+            let new = try make()
+            listener.value = new
             return new
         }
     }
@@ -49,10 +49,14 @@ final class StoreListeners: Sendable {
     }
 
     /// Reports rows that a step has committed.
-    func addDue(_ new: NewDue) { loop.withLock { $0.value }?.add(new) }
+    func addDue(_ new: NewDue) { dueListener.withLock { $0.value }?.add(new) }
 
     /// Reports that rows may be due in any scope.
-    func addAllDue() { loop.withLock { $0.value }?.addAll() }
+    func addAllDue() {
+        var new = NewDue()
+        new.isAnywhere = true
+        addDue(new)
+    }
 
     /// Wakes everything after other processes have committed, left or died.
     func wakeAll() {
@@ -70,6 +74,6 @@ struct RunnerHooks: Sendable {
     let failed: @Sendable (HandlerFailure) -> Void
 }
 
-private struct WeakLoop {
-    weak var value: RunnerLoop?
+private struct WeakListener {
+    weak var value: (any DueListener)?
 }

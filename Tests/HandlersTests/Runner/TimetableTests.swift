@@ -6,7 +6,7 @@ import Testing
 private final class Table {
     var value = Timetable()
 
-    func add(_ scope: HandlerScope?, _ times: Timetable.Times) -> Bool { value.add(scope, times) }
+    func add(_ scope: HandlerScope?, _ times: DueTimes) -> Bool { value.add(scope, times) }
     func takeReady(wall: Timestamp, monotonic: Duration) -> [HandlerScope?] {
         value.takeReady(wall: wall, monotonic: monotonic)
     }
@@ -44,7 +44,7 @@ private final class Table {
         #expect(table.add(a, .init(wall: wall(10))))
         #expect(table.takeReady(wall: wall(100), monotonic: .zero) == [a])
         table.value.startLook(at: [a])
-        table.value.endLook([(a, Timetable.Times(wall: wall(50)))])
+        table.value.endLook([(a, DueTimes(wall: wall(50)))])
         #expect(table.takeReady(wall: wall(49), monotonic: .zero) == [])
         #expect(table.takeReady(wall: wall(50), monotonic: .zero) == [a])
     }
@@ -55,7 +55,7 @@ private final class Table {
         table.value.startLook(at: [a])
         #expect(table.add(a, .init(wall: wall(10))))
         // The look had not seen it.
-        table.value.endLook([(a, Timetable.Times())])
+        table.value.endLook([(a, DueTimes())])
         #expect(table.takeReady(wall: wall(0), monotonic: .zero) == [a])
     }
 
@@ -64,7 +64,7 @@ private final class Table {
         let table = Table()
         for time in 0..<100_000 {
             table.value.startLook(at: [a])
-            table.value.endLook([(a, Timetable.Times(wall: wall(Int64(1_000_000 - time))))])
+            table.value.endLook([(a, DueTimes(wall: wall(Int64(1_000_000 - time))))])
         }
         #expect(table.value.storedTimes <= 100)
     }

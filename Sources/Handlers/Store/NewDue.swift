@@ -1,0 +1,38 @@
+/// When something is due next in a scope.
+struct DueTimes {
+    /// By the wall clock.
+    var wall: Timestamp?
+    /// By the monotonic clock, for what goes by connected time.
+    var monotonic: Duration?
+
+    /// How long nothing is due; nil when nothing is.
+    func rest(wall now: Timestamp, monotonic: Duration) -> Duration? {
+        let rests = [
+            wall.map { max(.zero, $0 - now) }, self.monotonic.map { max(.zero, $0 - monotonic) },
+        ]
+        return rests.compactMap(\.self).min()
+    }
+}
+
+/// The rows that a step has written and that a runner may have to call.
+struct NewDue {
+    /// The earliest times by scope.
+    private(set) var times: [HandlerScope?: DueTimes] = [:]
+    /// Whether rows may wait in any scope.
+    var isAnywhere = false
+
+    var isEmpty: Bool { times.isEmpty && !isAnywhere }
+
+    mutating func add(_ scope: HandlerScope?, wall: Timestamp? = nil, monotonic: Duration? = nil) {
+        guard wall != nil || monotonic != nil else { return }
+        let known = times[scope] ?? DueTimes()
+        times[scope] = DueTimes(
+            wall: [known.wall, wall].compactMap(\.self).min(),
+            monotonic: [known.monotonic, monotonic].compactMap(\.self).min())
+    }
+}
+
+/// Gets the rows that the steps of a store have committed.
+protocol DueListener: AnyObject, Sendable {
+    func add(_ new: NewDue)
+}
