@@ -31,15 +31,16 @@ extension RunnerLoop {
                 throw error
             }
         }
-        let isPruning = try withLooking { try $0.prune(store, keeping: keepEndings) }
+        let isPruning = try keepEndings.map { time in try withLooking { try $0.prune(store, keeping: time) } }
         let rest = timetable.withLock {
             $0.rest(wall: store.time.wall(), monotonic: store.time.monotonic())
         }
         // The search for old endings goes on.
-        return Self.least(isPruning ? Self.least(rest, Self.longestWait) : rest, restOfSurvey)
+        return Self.least(isPruning == true ? Self.least(rest, Self.longestWait) : rest, restOfSurvey)
     }
 
-    private var keepEndings: Duration { state.withLock { $0.started.map(\.keepEndings).max() } ?? .zero }
+    /// The longest time for which a started runner keeps endings; nil when none is started any more.
+    private var keepEndings: Duration? { state.withLock { $0.started.map(\.keepEndings).max() } }
 
     private func takeUnsettled() -> [HandlerRunner] {
         state.withLock { state in

@@ -48,6 +48,16 @@ private final class StatementCount: Sendable {
     }
 }
 
+/// Closes its runner in the middle of a pass.
+private struct Close: Handler {
+    static let id = "loop.close"
+    static let runner = Mutex<HandlerRunner?>(nil)
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        Self.runner.withLock { $0.take() }?.close()
+        try call.step.note("closed")
+    }
+}
+
 /// Waits until the store has as many notes.
 private func notes(_ count: Int, in store: HandlerStore) async throws -> [String] {
     while true {
@@ -151,6 +161,28 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
             try schedule("later", in: 2, store)
             #expect(try await notes(3, in: store).last == "later")
             #expect(try store.step { try $0.handlers().count } == 1)
+        }
+    }
+
+    @Test("A1 a pass in which the last runner is closed removes no ending before its time")
+    func closedInPass() async throws {
+        try await withReleasedFolder { folder in
+            let store = try openStore(folder.file(), [Ring.self, Close.self])
+            let first = try HandlerRunner(store)
+            try schedule("first", in: nil, store)
+            try first.runDue()
+            first.close()
+            try store.step { try $0.execute("UPDATE ending SET ended_at = ended_at - 1000") }
+            let runner = try HandlerRunner(store)
+            Close.runner.withLock { $0 = runner }
+            _ = try store.step { try $0.schedule(Close().durable, after: .zero) }
+            try runner.start()
+            #expect(try await notes(2, in: store) == ["first", "closed"])
+            // The pass ends by itself: the runner was closed inside it, which waits for nothing.
+            runner.close()
+            try await Task.sleep(for: .milliseconds(200))
+            #expect(
+                try store.step { try $0.first("SELECT count(*) FROM ending") { $0.integer(0) } } == 2)
         }
     }
 
