@@ -359,7 +359,7 @@ enum Example_XMPPTestKit {
 @testable import TestServers
 @testable import World
 
-enum Example_ChangeWatcher {
+enum Example_ProcessSlot_Changes {
     static var slot: ProcessSlot { any() }
     static var signal: WakeSignal { any() }
 }
