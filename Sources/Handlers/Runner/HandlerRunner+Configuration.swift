@@ -7,10 +7,10 @@ extension HandlerRunner {
     public struct Configuration: Sendable {
         /// The number of async handlers that run at the same time, 1 or more.
         package var leases: Int
-        /// The time for which endings are kept.
+        /// The time for which endings are kept; of the started runners of a store, the longest counts.
         package var keepEndings: Duration
         /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
-        /// caller waits for it; then the runner tries again after a second. Called outside of steps, on any thread.
+        /// caller waits for it; then the runner tries again after a second. Of several runners of a store, the oldest gets it. Called outside of steps, on any thread.
         package var onFailure: @Sendable (any Error) -> Void
 
         /// Makes a configuration.

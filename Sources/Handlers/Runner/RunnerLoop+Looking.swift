@@ -9,7 +9,7 @@ extension RunnerLoop {
     ///
     /// - Returns: The time until the next pass, 0 when more is due; nil when nothing is.
     func pass(in store: HandlerStore, while isWanted: () -> Bool) throws -> Duration? {
-        for runner in takeUnsettled() { try settle(runner) }
+        while let runner = takeUnsettled() { try settle(runner) }
         try store.recoverDead()
         try withLooking { try $0.hasten(store) }
         let restOfSurvey = try survey(store)
@@ -42,11 +42,8 @@ extension RunnerLoop {
     /// The longest time for which a started runner keeps endings; nil when none is started any more.
     private var keepEndings: Duration? { state.withLock { $0.started.map(\.keepEndings).max() } }
 
-    private func takeUnsettled() -> [HandlerRunner] {
-        state.withLock { state in
-            defer { state.unsettled = [] }
-            return state.unsettled
-        }
+    private func takeUnsettled() -> HandlerRunner? {
+        state.withLock { $0.unsettled.isEmpty ? nil : $0.unsettled.removeFirst() }
     }
 
     private func settle(_ runner: HandlerRunner) throws {

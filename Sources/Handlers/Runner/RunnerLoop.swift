@@ -88,6 +88,8 @@ final class RunnerLoop: DueListener {
             defer { state.running = nil }
             return state.running
         }
+        // It looks at the clock no longer; those that stay say so again.
+        rest(atMost: nil)
         signal.raise()
         if runner.store.isInStep || lookingThread.load(ordering: .relaxed) == ThreadID.current.number {
             return
