@@ -188,7 +188,9 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
             }
             try runner.start()
             let order = try await notes(10, in: store).map { $0.suffix(1) }
-            #expect(order.count == 10 && zip(order, order.dropFirst()).allSatisfy { $0 != $1 }, "\(order)")
+            // A lease that ends during a look may go to the scope that is looked at, so a turn may slip.
+            let leads = order.reduce(into: [0]) { $0.append($0[$0.count - 1] + ($1 == "a" ? 1 : -1)) }
+            #expect(order.count == 10 && leads.allSatisfy { abs($0) <= 2 }, "\(order)")
         }
     }
 }
