@@ -11,6 +11,8 @@ package struct WorldCommand {
     /// The number of worlds; nil to run until the time is over.
     private let worlds: Int?
     private let time: Duration?
+    /// Whether worlds in which the power cannot fail are skipped.
+    private let wantsPowerLosses: Bool
     private let wantsTrace: Bool
     private let report: String?
     /// The fault that is built into the library in this run; nil for none.
@@ -61,6 +63,7 @@ package struct WorldCommand {
         let seconds = try arguments.number("--seconds", in: 1...10_000_000)
         time = seconds.map { .seconds($0) }
         worlds = try arguments.number("--worlds", in: 1...1_000_000_000) ?? (time == nil ? 1 : nil)
+        wantsPowerLosses = arguments.has("--power-losses")
         wantsTrace = arguments.has("--trace")
         report = arguments.value("--report")
         let faultName = arguments.value("--fault")
@@ -135,18 +138,19 @@ package struct WorldCommand {
         try choose(fault)
         let start = ContinuousClock.now
         var totals = WorldTotals()
-        var recipe = first
+        var recipe = next(first)
         var lastWorld = run(recipe)
         totals.add(lastWorld)
         while lastWorld.violation == nil, worlds.map({ totals.worlds < $0 }) ?? true,
             time.map({ ContinuousClock.now - start < $0 }) ?? true
         {
             recipe.seed += 1
+            recipe = next(recipe)
             lastWorld = run(recipe)
             totals.add(lastWorld)
         }
         Terminal.say(
-            "\(totals.summary(first, ContinuousClock.now - start, isGood: lastWorld.violation == nil))")
+            "\(totals.summary(ContinuousClock.now - start, isGood: lastWorld.violation == nil))")
         guard lastWorld.violation != nil else {
             try write(lastWorld)
             return true
@@ -155,6 +159,13 @@ package struct WorldCommand {
             "seed \(recipe.seed), event \(lastWorld.events): \(VisibleText(lastWorld.violation ?? ""))")
         try tell(shortened(lastWorld))
         return false
+    }
+
+    /// Returns the first recipe from this seed on that is to be run.
+    private func next(_ recipe: WorldRecipe) -> WorldRecipe {
+        var recipe = recipe
+        while wantsPowerLosses, !recipe.canLosePower { recipe.seed += 1 }
+        return recipe
     }
 
     private func run(_ recipe: WorldRecipe) -> SimulatedWorld {

@@ -5,6 +5,8 @@ import XMPPCore
 /// The totals of all worlds of a command.
 struct WorldTotals {
     private(set) var worlds = 0
+    /// The seeds of the first world and the last one.
+    private var seeds: (first: UInt64, last: UInt64)?
     private var lives = 0
     private var powerLosses = (full: 0, normal: 0)
     private var events = 0
@@ -13,6 +15,7 @@ struct WorldTotals {
 
     mutating func add(_ world: SimulatedWorld) {
         worlds += 1
+        seeds = (seeds?.first ?? world.recipe.seed, world.recipe.seed)
         lives += world.lives
         if world.isFull {
             powerLosses.full += world.powerLosses
@@ -25,10 +28,10 @@ struct WorldTotals {
     }
 
     /// - Parameter isGood: Whether no world had a violation.
-    func summary(_ first: WorldRecipe, _ time: Duration, isGood: Bool) -> String {
+    func summary(_ time: Duration, isGood: Bool) -> String {
         let seconds = max(0.001, Double(time.milliseconds) / 1000)
-        let seeds =
-            worlds == 1 ? "seed \(first.seed)" : "seeds \(first.seed) to \(first.seed + UInt64(worlds - 1))"
+        let (first, last) = seeds ?? (0, 0)
+        let name = first == last ? "seed \(first)" : "seeds \(first) to \(last)"
         let run = lives == 1 ? "1 life" : "\(lives) lives"
         let parts = [
             isGood ? "no violation in \(run)" : run,
@@ -38,6 +41,6 @@ struct WorldTotals {
             "\(handlers) handlers ended", "\(Int(Double(lives) / seconds)) lives/s",
             "digest \(String(digest.value, radix: 16))",
         ]
-        return "\(seeds): \(parts.joined(separator: ", "))"
+        return "\(name): \(parts.joined(separator: ", "))"
     }
 }

@@ -44,6 +44,22 @@ import World
         #expect(ending.status == 0, "\(ending)")
     }
 
+    @Test("Z2 worlds in which the power cannot fail are skipped if that is wanted")
+    func powerLosses() throws {
+        let can = (1...10).map { WorldRecipe(seed: $0).canLosePower }
+        #expect(can.contains(true) && can.contains(false))
+        let first = try #require(can.firstIndex(of: false)) + 1
+        let next = try #require(can[first...].firstIndex(of: true)) + 1
+        let words = ["--seed", "\(first)", "--lives", "3", "--worlds", "1"]
+        let ending = try world(words + ["--power-losses"])
+        let expected = try world(["--seed", "\(next)", "--lives", "3", "--worlds", "1"])
+        let digest = /digest [0-9a-f]+/
+        #expect(
+            try ending.output.firstMatch(of: digest)?.0 == #require(expected.output.firstMatch(of: digest)?.0)
+        )
+        #expect(ending.output.hasPrefix("seed \(next): "), "\(ending)")
+    }
+
     @Test("Z7 a run in which something was wrong once is made for ever")
     func knownSeeds() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "seeds.txt")

@@ -22,13 +22,17 @@ struct Housekeeping {
         try store.step { try $0.transaction.hasten(beyond: longest, limit: Self.limit) }
     }
 
-    /// Removes old endings, a few in each pass.
+    /// Whether old endings are to be removed in this pass.
+    func isPruningDue(_ store: HandlerStore) -> Bool {
+        guard pruned == nil, let last = prunedAt else { return true }
+        return store.time.monotonic() - last >= RunnerLoop.longestWait
+    }
+
+    /// Removes a few old endings.
     ///
     /// - Returns: Whether the search goes on.
     mutating func prune(_ store: HandlerStore, keeping time: Duration) throws -> Bool {
-        let now = store.time.monotonic()
-        if pruned == nil, let last = prunedAt, now - last < RunnerLoop.longestWait { return false }
-        prunedAt = now
+        prunedAt = store.time.monotonic()
         let start = pruned ?? AnyHandlerID(rawValue: 0)
         let before = store.time.wall() - time
         pruned = try store.step {

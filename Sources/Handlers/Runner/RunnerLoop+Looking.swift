@@ -17,6 +17,8 @@ extension RunnerLoop {
             $0.takeReady(wall: store.time.wall(), monotonic: store.time.monotonic())
         }[...]
         defer { timetable.withLock { timetable in for scope in ready { timetable.mark(scope) } } }
+        var (failed, failure): ([HandlerScope?], (any Error)?) = ([], nil)
+        defer { timetable.withLock { timetable in for scope in failed { timetable.mark(scope) } } }
         var limit = Self.batchLimit
         while !ready.isEmpty, isWanted() {
             do {
@@ -27,11 +29,15 @@ extension RunnerLoop {
                 // Each alone, so that only the one that failed waits.
                 limit = 1
             } catch {
-                if let failed = ready.popFirst() { ready.append(failed) }
-                throw error
+                failed.append(ready.removeFirst())
+                failure = error
             }
         }
-        let isPruning = try keepEndings.map { time in try withLooking { try $0.prune(store, keeping: time) } }
+        if let failure { throw failure }
+        let isPruning = try withLooking { housekeeping in
+            housekeeping.isPruningDue(store)
+                ? try keepEndings.map { try housekeeping.prune(store, keeping: $0) } : false
+        }
         let rest = timetable.withLock {
             $0.rest(wall: store.time.wall(), monotonic: store.time.monotonic())
         }
@@ -73,7 +79,10 @@ extension RunnerLoop {
                     rest, times.rest(wall: store.time.wall(), monotonic: store.time.monotonic()))
             }
         }
-        let isPruning = try withLooking { try $0.prune(store, keeping: runner.keepEndings) }
+        let isPruning = try withLooking { housekeeping in
+            housekeeping.isPruningDue(store)
+                ? try housekeeping.prune(store, keeping: runner.keepEndings) : false
+        }
         return isPruning ? Self.least(rest, Self.longestWait) : rest
     }
 

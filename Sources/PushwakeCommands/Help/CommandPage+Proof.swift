@@ -132,6 +132,9 @@ extension CommandPage {
                     "How many processes are started in each world before its faults stop, 1 to 100000 (default 20)."
                 ),
                 Option(
+                    "--power-losses",
+                    "Skip the worlds in which the power cannot fail, about half of all."),
+                Option(
                     "--incidents", "LIST",
                     "Only these incidents happen, as 3,17-19 or none; a failure prints the list to use."),
                 Option(

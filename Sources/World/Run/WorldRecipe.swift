@@ -1,3 +1,5 @@
+import HandlersTestKit
+
 /// The inputs that determine a run of a world. Equal recipes give equal runs, on every machine and in every build.
 package struct WorldRecipe: Hashable, Sendable {
     package var seed: UInt64
@@ -5,6 +7,12 @@ package struct WorldRecipe: Hashable, Sendable {
     package var lives: Int
     /// The numbers of the incidents that happen; nil for all.
     package var incidents: Set<Int>?
+
+    /// Whether the power can fail in its world.
+    package var canLosePower: Bool {
+        var random = SeededGenerator(seed: seed)
+        return SimulatedWorld.Climate(using: &random).powerLosses > 0
+    }
 
     package init(seed: UInt64, lives: Int = 20, incidents: Set<Int>? = nil) {
         (self.seed, self.lives, self.incidents) = (seed, lives, incidents)
