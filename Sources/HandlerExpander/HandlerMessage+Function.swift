@@ -1,85 +1,69 @@
 extension HandlerMessage {
-    static let notAFunction = HandlerMessage(
-        "not-a-function",
+    static let notAFunction: HandlerMessage =
         "@Handler goes on a function: write '@Handler(\"…\") static func name(_ call: borrowing Call<…>) throws'"
-    )
 
     static func operatorFunction(_ name: String) -> Self {
-        .init(
-            "operator",
-            "the operator '\(name)' cannot be bound by its name: move its body into a function with a name")
+        "the operator '\(name)' cannot be bound by its name: move its body into a function with a name"
     }
 
     static func outsideOfType(_ name: String) -> Self {
         .init(
-            "outside-of-type",
             "@Handler needs a type around '\(name)': move the function into one, for example "
                 + "'enum Handlers { … }', and bind it as 'Handlers.\(name)(…)'")
     }
 
     static func inProtocol(_ name: String) -> Self {
-        .init(
-            "in-protocol",
-            "'\(name)' has no body in a protocol: put @Handler on the function of a type that conforms to it")
+        "'\(name)' has no body in a protocol: put @Handler on the function of a type that conforms to it"
     }
 
     static func genericOwner(_ name: String) -> Self {
         .init(
-            "generic-owner",
             "'\(name)' is generic, and a stored id cannot say for which types: "
                 + "move the handler into a type without generic parameters")
     }
 
     static func hiddenOwner(_ name: String) -> Self {
         .init(
-            "hidden-owner",
             "the name '\(name)' means something else in what @Handler expands to: move the handler into a type "
                 + "with another name")
     }
 
     static func genericFunction(_ name: String) -> Self {
         .init(
-            "generic-function",
             "'\(name)' is generic, and a stored id cannot say for which types: "
                 + "write a handler with an id of its own for each type")
     }
 
     static func asyncInStep(_ context: String) -> Self {
         .init(
-            "async-in-step",
             "a handler with a 'Call' runs inside a transaction and cannot suspend: write 'AsyncCall<\(context)>' to run it "
                 + "outside, at least once, or remove 'async'")
     }
 
     static func syncLeased(_ context: String) -> Self {
         .init(
-            "sync-leased",
             "a handler with an 'AsyncCall' runs outside the transaction and may wait: make the function 'async', or "
                 + "write 'borrowing Call<\(context)>' to run it inside, exactly once")
     }
 
     static func returnsValue(_ type: String) -> Self {
         .init(
-            "returns-value",
             "nobody is left to take the '\(type)' that a handler returns: remove the return type, "
                 + "and pass a result on by a bound handler, for example 'then: Durable<…>'")
     }
 
     static let mutating = HandlerMessage(
-        "mutating",
         "a handler finds its instance through the call and cannot change a copy of it: remove 'mutating', "
             + "and keep the state in a class or in the store")
 
     static func actorIsolated(_ actor: String) -> Self {
         .init(
-            "actor-isolated",
             "a handler runs inside the step, not on \(actor): make the function 'nonisolated', "
                 + "or 'async' with an 'AsyncCall<…>'")
     }
 
     static func instanceWithoutPath(_ name: String) -> Self {
         .init(
-            "instance-without-path",
             "an instance is not stored with the handler: say how '\(name)' finds it from the call, for example "
                 + "'on: \"account.omemo\"', or make the function 'static'")
     }

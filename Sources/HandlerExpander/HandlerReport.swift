@@ -11,26 +11,21 @@ struct HandlerReport {
 }
 
 /// One of the `HandlerMessage` sentences: what is wrong, and what to write instead.
-struct HandlerMessage: DiagnosticMessage {
+struct HandlerMessage: DiagnosticMessage, ExpressibleByStringInterpolation {
     let message: String
-    let diagnosticID: MessageID
+    var diagnosticID: MessageID { MessageID(domain: "HandlerMacros", id: message) }
     var severity: DiagnosticSeverity { .error }
 
-    init(_ id: String, _ message: String) {
-        self.message = message
-        diagnosticID = MessageID(domain: "HandlerMacros", id: id)
-    }
+    init(_ message: String) { self.message = message }
+    init(stringLiteral message: String) { self.init(message) }
 }
 
 /// The title of a fix-it.
 struct HandlerFixIt: FixItMessage {
     let message: String
-    let fixItID: MessageID
+    var fixItID: MessageID { MessageID(domain: "HandlerMacros", id: message) }
 
-    init(_ message: String) {
-        self.message = message
-        fixItID = MessageID(domain: "HandlerMacros", id: message)
-    }
+    init(_ message: String) { self.message = message }
 }
 
 /// Fix-its change as little as they can, so that those of several mistakes can be applied together.
