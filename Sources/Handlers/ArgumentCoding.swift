@@ -66,6 +66,19 @@ package enum ArgumentCoding {
         try PlainJSON.encode(value) ?? [UInt8](encoder().encode(value))
     }
 
+    /// Returns the JSON of what is to be stored.
+    ///
+    /// - Parameter what: What it is, for the error.
+    static func encode(
+        _ value: some Encodable, named what: @autoclosure () -> String
+    ) throws(HandlerError) -> [UInt8] {
+        try HandlerError.explaining(.argumentNotEncodable) {
+            try encode(value)
+        } as: {
+            "\(what()) cannot be stored: \($0)"
+        }
+    }
+
     /// Returns the value that a decoder reads from JSON.
     package static func value<T: Decodable>(_ type: T.Type, from bytes: [UInt8]) throws -> T {
         do {
@@ -74,13 +87,10 @@ package enum ArgumentCoding {
     }
 
     static func record(_ bytes: [UInt8], handler: String) throws(HandlerError) -> Record {
-        do {
-            return try JSONDecoder().decode(Record.self, from: Data(bytes))
-        } catch {
-            throw HandlerError(
-                .wrongArgument,
-                "the stored arguments of the handler '\(handler)' are no JSON object: \(plainReason(error))",
-                cause: error)
+        try HandlerError.explaining(.wrongArgument) {
+            try JSONDecoder().decode(Record.self, from: Data(bytes))
+        } as: {
+            "the stored arguments of the handler '\(handler)' are no JSON object: \($0)"
         }
     }
 
@@ -133,13 +143,10 @@ package enum ArgumentCoding {
     static func orElse(_ bytes: [UInt8], of handler: String) throws(HandlerError) -> Durable<
         Invalidation
     > {
-        do {
-            return try value(Durable<Invalidation>.self, from: bytes)
-        } catch {
-            throw HandlerError(
-                .wrongArgument,
-                "the invalidation of the handler '\(handler)' cannot be read: \(plainReason(error))",
-                cause: error)
+        try HandlerError.explaining(.wrongArgument) {
+            try value(Durable<Invalidation>.self, from: bytes)
+        } as: {
+            "the invalidation of the handler '\(handler)' cannot be read: \($0)"
         }
     }
 }

@@ -77,15 +77,9 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when it cannot be stored.
     public func orElse(_ invalidation: Durable<Invalidation>?) throws(HandlerError) -> Durable {
         guard let invalidation else { return self }
-        do {
-            let bytes = try ArgumentCoding.encode(invalidation)
-            return Durable(name: name, version: version, arguments: arguments, orElseBytes: bytes)
-        } catch {
-            throw HandlerError(
-                .argumentNotEncodable,
-                "the invalidation '\(invalidation.name)' of the handler '\(name)' cannot be stored: \(plainReason(error))",
-                cause: error)
-        }
+        let bytes = try ArgumentCoding.encode(
+            invalidation, named: "the invalidation '\(invalidation.name)' of the handler '\(name)'")
+        return Durable(name: name, version: version, arguments: arguments, orElseBytes: bytes)
     }
 
     /// This handler with some of its arguments replaced by name: for one that was handed over and is handed on, to a
@@ -104,14 +98,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
         if overrides.isEmpty { return self }
         var record = try record
         record.merge(overrides)
-        let bytes: [UInt8]
-        do {
-            bytes = try ArgumentCoding.encode(record)
-        } catch {
-            throw HandlerError(
-                .argumentNotEncodable,
-                "an argument of the handler '\(name)' cannot be stored: \(plainReason(error))", cause: error)
-        }
+        let bytes = try ArgumentCoding.encode(record, named: "an argument of the handler '\(name)'")
         guard !ArgumentCoding.isTooDeep(bytes) else { throw Self.tooDeep(name) }
         return Durable(name: name, version: version, arguments: bytes, orElseBytes: orElseBytes)
     }

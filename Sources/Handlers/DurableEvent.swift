@@ -30,14 +30,7 @@ extension Step {
     ///   many wait, or the codes of the store.
     public func post<Event: DurableEvent>(_ event: Event, in scope: HandlerScope? = nil) throws(HandlerError)
     {
-        let payload: [UInt8]
-        do {
-            payload = try ArgumentCoding.encode(event)
-        } catch {
-            throw HandlerError(
-                .argumentNotEncodable, "the event '\(Event.id)' cannot be stored: \(plainReason(error))",
-                cause: error)
-        }
+        let payload = try ArgumentCoding.encode(event, named: "the event '\(Event.id)'")
         guard payload.count <= Transaction.maximumEventBytes else {
             throw HandlerError(
                 .argumentNotEncodable,
@@ -206,14 +199,11 @@ private struct StoredEvent<Event: DurableEvent> {
     let postedAt: Timestamp
 
     func delivery() throws(HandlerError) -> EventDelivery<Event> {
-        do {
-            let event = try ArgumentCoding.value(Event.self, from: payload)
-            return EventDelivery(event: event, postedAt: postedAt, row: row)
-        } catch {
-            throw HandlerError(
-                .wrongArgument,
-                "the event \(row) ('\(Event.id)') cannot be read by this program: \(plainReason(error)); delete its row or update the program",
-                cause: error)
+        let event = try HandlerError.explaining(.wrongArgument) {
+            try ArgumentCoding.value(Event.self, from: payload)
+        } as: {
+            "the event \(row) ('\(Event.id)') cannot be read by this program: \($0); delete its row or update the program"
         }
+        return EventDelivery(event: event, postedAt: postedAt, row: row)
     }
 }

@@ -29,6 +29,17 @@ public struct HandlerError: CodedError {
 
     public var description: String { message }
 
+    /// Returns what a closure returns; its error becomes the cause of one with this code.
+    ///
+    /// - Parameter message: Makes the sentence from that of the closure's error.
+    static func explaining<T>(
+        _ code: ErrorCode<HandlerError>, _ body: () throws -> T, as message: (String) -> String
+    ) throws(HandlerError) -> T {
+        do { return try body() } catch {
+            throw HandlerError(code, message(plainReason(error)), cause: error)
+        }
+    }
+
     /// Whether the store itself failed, so that the whole step must be given up and no handler is to blame.
     package var isStorageFailure: Bool {
         switch code {

@@ -40,12 +40,10 @@ public struct Record: CodedAsOneValue, Hashable, Sendable, Codable, ExpressibleB
     ///   - value: What to store; it replaces what was there.
     /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when the value cannot be stored.
     public mutating func set(_ name: String, to value: some Encodable) throws(HandlerError) {
-        do {
-            values[name] = try JSONDecoder().decode(JSONValue.self, from: JSONEncoder().encode(value))
-        } catch {
-            throw HandlerError(
-                .argumentNotEncodable, "the argument '\(name)' cannot be stored: \(plainReason(error))",
-                cause: error)
+        values[name] = try HandlerError.explaining(.argumentNotEncodable) {
+            try JSONDecoder().decode(JSONValue.self, from: JSONEncoder().encode(value))
+        } as: {
+            "the argument '\(name)' cannot be stored: \($0)"
         }
     }
 

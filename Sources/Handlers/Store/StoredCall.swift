@@ -14,23 +14,14 @@ struct StoredCall: Codable {
     }
 
     init(_ bytes: [UInt8], of handler: AnyHandlerID) throws(HandlerError) {
-        do {
-            self = try ArgumentCoding.value(StoredCall.self, from: bytes)
-        } catch {
-            throw HandlerError(
-                .databaseCorrupt,
-                "the call kept for the handler \(handler) cannot be read: \(plainReason(error))",
-                cause: error)
+        self = try HandlerError.explaining(.databaseCorrupt) {
+            try ArgumentCoding.value(StoredCall.self, from: bytes)
+        } as: {
+            "the call kept for the handler \(handler) cannot be read: \($0)"
         }
     }
 
     func bytes() throws(HandlerError) -> [UInt8] {
-        do {
-            return try ArgumentCoding.encode(self)
-        } catch {
-            throw HandlerError(
-                .argumentNotEncodable, "the call's own arguments cannot be stored: \(plainReason(error))",
-                cause: error)
-        }
+        try ArgumentCoding.encode(self, named: "the call's own arguments")
     }
 }
