@@ -53,41 +53,23 @@ extension ServerNegotiation {
             guard let mechanism = SCRAMMechanism(name: name.string) else {
                 return refuseExtensible("invalid-mechanism")
             }
-            return start(mechanism, message, element, credentials, behavior)
+            return start(mechanism, message, credentials, behavior, request: element)
         case ("response", .exchanging(let server, .some(let request))):
             return finish(server, message, request, behavior, &tokens)
         default: return refuseExtensible("malformed-request")
         }
     }
 
-    private mutating func start(
-        _ mechanism: SCRAMMechanism, _ message: [UInt8], _ request: Element,
-        _ credentials: ServerCredentials, _ behavior: ServerBehavior
-    ) -> [Action] {
-        var server = SCRAMServer(mechanism, bindings: bindings, offersPlus: Self.offersPlus(behavior))
-        do throws(SASLError) {
-            let challenge = try server.receivedFirst(message) {
-                credentials.verifier(of: $0, hash: mechanism.hash)
-            }
-            phase = .exchanging(server, request)
-            return [.send(Element("challenge", namespace: Namespaces.sasl2, text: Crypto.base64(challenge)))]
-        } catch { return refuseExtensible("not-authorized") }
-    }
-
     private mutating func finish(
         _ server: SCRAMServer, _ message: [UInt8], _ request: Element, _ behavior: ServerBehavior,
         _ tokens: inout ServerTokens
     ) -> [Action] {
-        var server = server
         do throws(SASLError) {
-            var signature = try server.receivedFinal(message)
-            if behavior.signsWrongly {
-                signature = Array("v=\(Crypto.base64(Crypto.randomBytes(server.mechanism.hash.size)))".utf8)
-            }
+            let signature = try Self.signature(server, message, behavior)
             let account = server.user ?? ""
             let token = token(for: account, request, behavior, &tokens)
             return succeed(account, signature, request, token: token)
-        } catch { return refuseExtensible("not-authorized") }
+        } catch { return refuse(error, namespace: Namespaces.sasl2) }
     }
 
     /// The token that the request asks for.

@@ -176,37 +176,48 @@ package struct ServerNegotiation: Sendable {
             guard let mechanism = SCRAMMechanism(name: name.string) else {
                 return refuse("invalid-mechanism")
             }
-            let server = SCRAMServer(mechanism, bindings: bindings, offersPlus: Self.offersPlus(behavior))
-            return start(server, message, credentials)
+            return start(mechanism, message, credentials, behavior)
         case ("response", .exchanging(let server, nil)): return finish(server, message, behavior)
         case ("abort", _): return refuse("aborted")
         default: return refuse("malformed-request")
         }
     }
 
-    private mutating func start(
-        _ server: SCRAMServer, _ message: [UInt8], _ credentials: ServerCredentials
+    /// Takes the client's first message of a SCRAM login.
+    ///
+    /// - Parameter request: The request of the extensible profile; nil for a login by the older one.
+    mutating func start(
+        _ mechanism: SCRAMMechanism, _ message: [UInt8], _ credentials: ServerCredentials,
+        _ behavior: ServerBehavior, request: Element? = nil
     ) -> [Action] {
-        var server = server
-        do {
-            let hash = server.mechanism.hash
-            let challenge = try server.receivedFirst(message) { credentials.verifier(of: $0, hash: hash) }
-            phase = .exchanging(server, nil)
-            return [.send(Element("challenge", namespace: Namespaces.sasl, text: Crypto.base64(challenge)))]
-        } catch { return refuse(error) }
+        let namespace = request == nil ? Namespaces.sasl : Namespaces.sasl2
+        var server = SCRAMServer(mechanism, bindings: bindings, offersPlus: Self.offersPlus(behavior))
+        do throws(SASLError) {
+            let challenge = try server.receivedFirst(message) {
+                credentials.verifier(of: $0, hash: mechanism.hash)
+            }
+            phase = .exchanging(server, request)
+            return [.send(Element("challenge", namespace: namespace, text: Crypto.base64(challenge)))]
+        } catch { return refuse(error, namespace: namespace) }
     }
 
     private mutating func finish(
         _ server: SCRAMServer, _ message: [UInt8], _ behavior: ServerBehavior
     ) -> [Action] {
-        var server = server
-        do {
-            var signature = try server.receivedFinal(message)
-            if behavior.signsWrongly {
-                signature = Array("v=\(Crypto.base64(Crypto.randomBytes(server.mechanism.hash.size)))".utf8)
-            }
+        do throws(SASLError) {
+            let signature = try Self.signature(server, message, behavior)
             return succeed(server.user ?? "", data: Crypto.base64(signature))
-        } catch { return refuse(error) }
+        } catch { return refuse(error, namespace: Namespaces.sasl) }
+    }
+
+    /// Returns the answer to the client's last message of a SCRAM login.
+    static func signature(
+        _ server: SCRAMServer, _ message: [UInt8], _ behavior: ServerBehavior
+    ) throws(SASLError) -> [UInt8] {
+        var server = server
+        let signature = try server.receivedFinal(message)
+        guard behavior.signsWrongly else { return signature }
+        return Array("v=\(Crypto.base64(Crypto.randomBytes(server.mechanism.hash.size)))".utf8)
     }
 
     /// RFC 4616: an authorization identity, the user name and the password, with NUL in between.
@@ -228,8 +239,9 @@ package struct ServerNegotiation: Sendable {
         return [.send(Element("success", namespace: Namespaces.sasl, text: data)), .restart]
     }
 
-    private mutating func refuse(_ error: SASLError) -> [Action] {
-        refuse(error.code == .malformedMessage ? "malformed-request" : "not-authorized")
+    mutating func refuse(_ error: SASLError, namespace: String) -> [Action] {
+        refuse(
+            error.code == .malformedMessage ? "malformed-request" : "not-authorized", namespace: namespace)
     }
 
     mutating func refuse(_ condition: String, namespace: String = Namespaces.sasl) -> [Action] {
