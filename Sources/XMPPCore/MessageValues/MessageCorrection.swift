@@ -43,9 +43,7 @@ public struct MessageCorrection: Hashable, Sendable {
 extension Message {
     /// The correction that this message is, if it is a correct one. Look at ``corrects(_:amongOccupants:)``, too.
     public var correction: MessageCorrection? {
-        payload("replace", Namespaces.correction) { (element) throws(ElementValueError) in
-            try MessageCorrection(element)
-        }
+        payload("replace", Namespaces.correction, MessageCorrection.init(_:))
     }
 
     /// Returns whether this message may replace another one: it names its id, and both are of one author and one kind.

@@ -70,9 +70,7 @@ public struct MessageReactions: Hashable, Sendable {
 extension Message {
     /// The reactions that this message brings, if it is a correct one. Look at ``reacts(to:amongOccupants:)``, too.
     public var reactions: MessageReactions? {
-        payload("reactions", Namespaces.reactions) { (element) throws(ElementValueError) in
-            try MessageReactions(element)
-        }
+        payload("reactions", Namespaces.reactions, MessageReactions.init(_:))
     }
 
     /// Returns whether this message's reactions may be shown at another one: they name it, and are of one of its two

@@ -73,8 +73,6 @@ public struct MessageReply: Hashable, Sendable {
 extension Message {
     /// The reply that this message is, if it is a correct one. ``body(understanding:)`` is its text without the quote.
     public var reply: MessageReply? {
-        payload("reply", Namespaces.replies) { (element) throws(ElementValueError) in
-            try MessageReply(element)
-        }
+        payload("reply", Namespaces.replies, MessageReply.init(_:))
     }
 }

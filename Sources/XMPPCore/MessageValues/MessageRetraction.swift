@@ -86,18 +86,14 @@ public struct MessageTombstone: Hashable, Sendable {
 extension Message {
     /// The retraction that this message is, if it is a correct one. Look at ``retracts(_:amongOccupants:)``, too.
     public var retraction: MessageRetraction? {
-        payload("retract", Namespaces.retraction) { (element) throws(ElementValueError) in
-            try MessageRetraction(element)
-        }
+        payload("retract", Namespaces.retraction, MessageRetraction.init(_:))
     }
 
     /// The tombstone of this message in the archive. Nil if it was not retracted.
     ///
     /// Anyone may write such an element: believe it of messages that come out of an archive.
     public var tombstone: MessageTombstone? {
-        payload("retracted", Namespaces.retraction) { (element) throws(ElementValueError) in
-            try MessageTombstone(element)
-        }
+        payload("retracted", Namespaces.retraction, MessageTombstone.init(_:))
     }
 
     /// Returns whether this message may remove another one: it names its id, and both are of one author and one kind.
