@@ -41,6 +41,21 @@ extension Connection {
                 context, domain: domain, offersProtocol: offersProtocol, deadline: deadline, on: $0)
         }
     }
+
+    /// Protects the connection from here on, as the server.
+    func acceptTLS(_ context: TLSContext, deadline: Deadline) throws(TransportError) {
+        nonisolated(unsafe) let connection = self
+        try blocking(nil) {
+            try await connection.flush(until: deadline, on: $0)
+            try connection.startServerHandshake(context)
+            try await connection.finishHandshake(until: deadline, on: $0)
+        }
+    }
+
+    func closeClean(until deadline: Deadline = .after(.seconds(1))) {
+        nonisolated(unsafe) let connection = self
+        try? blocking(nil) { await connection.closeClean(until: deadline, on: $0) }
+    }
 }
 
 extension AddressLookup {

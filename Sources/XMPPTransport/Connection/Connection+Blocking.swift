@@ -15,20 +15,6 @@ extension Connection {
         try block(interrupt) { connection, loop in try await connection.flush(until: deadline, on: loop) }
     }
 
-    /// Protects the connection as the server, like ``acceptTLS(_:deadline:on:)``.
-    package func acceptTLS(
-        _ context: TLSContext, deadline: Deadline, interrupt: Int32? = nil
-    ) throws(TransportError) {
-        try block(interrupt) { connection, loop in
-            try await connection.acceptTLS(context, deadline: deadline, on: loop)
-        }
-    }
-
-    /// Closes like ``closeClean(until:on:)``.
-    package func closeClean(until deadline: Deadline = .after(.seconds(1))) {
-        try? block(nil) { connection, loop in await connection.closeClean(until: deadline, on: loop) }
-    }
-
     private func block<Value: Sendable>(
         _ interrupt: Int32?, _ body: @escaping @Sendable (Connection, EventLoop) async throws -> Value
     ) throws(TransportError) -> Value {

@@ -288,16 +288,7 @@ package final class Connection {
         isInputLeft = false
     }
 
-    /// Protects the connection from here on, as the server.
-    package func acceptTLS(
-        _ context: TLSContext, deadline: Deadline, on loop: EventLoop
-    ) async throws(TransportError) {
-        try await flush(until: deadline, on: loop)
-        try startServerHandshake(context)
-        try await finishHandshake(until: deadline, on: loop)
-    }
-
-    /// Begins TLS as the server without waiting; go on with ``continueHandshake()``.
+    /// Begins TLS as the server without waiting; go on with ``continueHandshake()``. The output must be flushed.
     package func startServerHandshake(_ context: TLSContext) throws(TransportError) {
         tls = try TLSSession(server: context, names: TLSPeerNames(domain: "a client", peer: peer))
         isHandshaking = true
@@ -312,7 +303,7 @@ package final class Connection {
         return !isHandshaking
     }
 
-    private func finishHandshake(until deadline: Deadline, on loop: EventLoop) async throws(TransportError) {
+    func finishHandshake(until deadline: Deadline, on loop: EventLoop) async throws(TransportError) {
         while try !continueHandshake() {
             try checkWait(await wait(until: deadline, on: loop), "The TLS handshake with \(peer)")
         }
