@@ -48,11 +48,6 @@ final class ChildLaunch: Sendable {
     }
 
     func run() {
-        // The program's other threads handle signals to the program.
-        var all = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, nil)
-
         let begin = ContinuousClock.now
         var answer = Self.spawn(request)
         state.current.withLock { $0.processID = max(0, answer) }

@@ -1,4 +1,5 @@
 import Glibc
+import Platform
 import Synchronization
 
 /// One child, from its spawn until it is reaped.
@@ -16,10 +17,10 @@ final class ChildLife: Sendable {
         state = SharedChildState(running: running.writing)
         ended = running.reading
         let launch = ChildLaunch(request: request, state: state, started: started.writing)
-        let failure = Self.startThread(launch)
-        guard failure == 0 else {
-            throw ChildProcessError(.startFailed, "The system refused a thread: \(systemMessage(failure)).")
-        }
+        do throws(Errno) {
+            // The program's other threads handle signals to the program.
+            _ = try SystemThread("child", blocksSignals: true) { launch.run() }
+        } catch { throw ChildProcessError(.startFailed, "The system refused a thread: \(error).") }
         processID = try Self.awaitStart(of: request.command[0], started.reading)
     }
 
@@ -45,26 +46,6 @@ final class ChildLife: Sendable {
         state.current.withLock { if $0.ending == nil { kill(-$0.processID, SIGKILL) } }
     }
 
-    // MARK: - The thread
-
-    private static func startThread(_ launch: ChildLaunch) -> Int32 {
-        var attributes = pthread_attr_t()
-        pthread_attr_init(&attributes)
-        defer { pthread_attr_destroy(&attributes) }
-        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
-        var thread = pthread_t()
-        let argument = Unmanaged.passRetained(launch)
-        let failure = pthread_create(
-            &thread, &attributes,
-            { argument in
-                // pthread_create hands over the pointer that startThread retained; it is never nil.
-                Unmanaged<ChildLaunch>.fromOpaque(argument!).takeRetainedValue().run()
-                return nil
-            }, argument.toOpaque())
-        if failure != 0 { argument.release() }
-        return failure
-    }
-
     /// Reads the process id, or the negated error number, which the thread writes once.
     private static func awaitStart(
         of program: String, _ started: borrowing FileDescriptor
@@ -76,7 +57,7 @@ final class ChildLife: Sendable {
         } while count < 0 && errno == EINTR
         guard count == MemoryLayout<Int32>.size, answer > 0 else {
             throw ChildProcessError(
-                .startFailed, "\(program) could not be started: \(systemMessage(-answer)).")
+                .startFailed, "\(program) could not be started: \(Errno(rawValue: -answer)).")
         }
         return answer
     }

@@ -1,4 +1,5 @@
 import Glibc
+import Platform
 import Synchronization
 
 /// The reading end of a child's standard output or standard error.
@@ -63,7 +64,8 @@ package final class ChildOutput: Sendable {
     {
         try state.withLock { state throws(ChildProcessError) in
             while true {
-                if let end = Self.end(of: Array(words.utf8), in: state.buffer[state.start...]) {
+                let unread = state.buffer[state.start...]
+                if let end = unread.firstRange(of: Array(words.utf8))?.upperBound {
                     defer { state.start = end }
                     return String(decoding: state.buffer[state.start..<end], as: UTF8.self)
                 }
@@ -83,13 +85,6 @@ package final class ChildOutput: Sendable {
             while !state.ended { try Self.fill(&state, deadline: deadline) }
             return Self.removeRest(&state) ?? ""
         }
-    }
-
-    private static func end(of words: [UInt8], in bytes: ArraySlice<UInt8>) -> Int? {
-        guard bytes.count >= words.count else { return nil }
-        return (bytes.startIndex...bytes.endIndex - words.count)
-            .first { bytes[$0...].starts(with: words) }
-            .map { $0 + words.count }
     }
 
     private static func removeLine(_ state: inout State) -> String? {
@@ -131,7 +126,8 @@ package final class ChildOutput: Sendable {
             count = max(0, got)
         }
         guard failure == 0 else {
-            throw ChildProcessError(.readFailed, "Reading from the child failed: \(systemMessage(failure)).")
+            throw ChildProcessError(
+                .readFailed, "Reading from the child failed: \(Errno(rawValue: failure)).")
         }
         state.ended = chunk.isEmpty
         state.buffer += chunk

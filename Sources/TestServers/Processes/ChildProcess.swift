@@ -1,4 +1,5 @@
 import Glibc
+import Platform
 import Synchronization
 
 /// A child process, from its start until it is reaped.
@@ -113,7 +114,7 @@ package final class ChildProcess: Sendable {
                 guard count >= 0 else {
                     throw ChildProcessError(
                         .streamClosed,
-                        "The child no longer reads its standard input: \(systemMessage(errno)).")
+                        "The child no longer reads its standard input: \(Errno.current).")
                 }
                 rest = rest.dropFirst(count)
             }

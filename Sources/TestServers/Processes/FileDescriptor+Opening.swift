@@ -1,4 +1,5 @@
 import Glibc
+import Platform
 
 extension FileDescriptor {
     /// Makes a pipe whose ends a new program does not inherit.
@@ -32,7 +33,7 @@ extension FileDescriptor {
     }
 
     private static func systemRefused(_ what: String) -> ChildProcessError {
-        ChildProcessError(.startFailed, "The system refused \(what): \(systemMessage(errno)).")
+        ChildProcessError(.startFailed, "The system refused \(what): \(Errno.current).")
     }
 }
 
@@ -46,21 +47,16 @@ extension ContinuousClock.Instant {
     /// The timeout for `poll`: whole milliseconds from now, at least 0. It is rounded up, so that a loop does not spin just before
     /// the end.
     var pollTimeout: Int32 {
-        let left = ContinuousClock.now.duration(to: self)
-        guard left > .zero else { return 0 }
-        let (seconds, attoseconds) = left.components
-        guard seconds < 1_000_000 else { return Int32(1_000_000_000) }
-        return Int32(seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
+        let left = ContinuousClock.now.duration(to: self) / .milliseconds(1)
+        return Int32(min(max(left, 0).rounded(.up), 1_000_000_000))
     }
 }
 
 /// Waits until the descriptor is readable or its other end is closed; false when the deadline passes first.
 func waitReadable(_ number: Int32, deadline: ContinuousClock.Instant) -> Bool {
-    var entry = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
-    while true {
-        let count = poll(&entry, 1, deadline.pollTimeout)
-        if count > 0 { return true }
-        if count == 0, ContinuousClock.now >= deadline { return false }
-        if count < 0, errno != EINTR { return true }
-    }
+    // A signal may end one wait early.
+    repeat {
+        if PollEntry.waitReadable(number, milliseconds: deadline.pollTimeout) { return true }
+    } while ContinuousClock.now < deadline
+    return false
 }

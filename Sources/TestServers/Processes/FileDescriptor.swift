@@ -8,6 +8,3 @@ package struct FileDescriptor: ~Copyable, Sendable {
 
     deinit { close(number) }
 }
-
-/// Returns the system's message for an error number.
-package func systemMessage(_ code: Int32) -> String { String(cString: strerror(code)) }
