@@ -249,7 +249,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "Handlers", "TestServers", "XMPPAccount", "XMPPCore", "XMPPTestKit", "XMPPTransport",
+                "Handlers", "Platform", "TestServers", "XMPPAccount", "XMPPCore", "XMPPTestKit",
+                "XMPPTransport",
             ],
             path: "Tests/TestSupport"),
         // An account on a scripted server and an application for it, for the tests of the account and of its modules.

@@ -22,7 +22,7 @@ DECLARATION = re.compile(
 # Platform, the command, and what starts and measures child processes. All of Foundation brings Glibc along; FoundationEssentials
 # does not.
 SYSTEM_CALLERS = ("Platform/", "PushwakeCommands/", "WorldCommands/", "pushwake/", "pushwake-omemo/", "TestServers/Processes/",
-                  "TestServers/Servers/DNSServer", "Simulation/MemoryGroup", "Simulation/ProcessMemory")
+                  "Simulation/MemoryGroup", "Simulation/ProcessMemory")
 SYSTEM_IMPORT = re.compile(r"^\s*(?:@\S+ +)*(?:\w+ +)*import +(?:\w+ +)?(Glibc|Musl|Darwin|Foundation|CPlatform)\b", re.M)
 HEAD = """# Targets and folders
 

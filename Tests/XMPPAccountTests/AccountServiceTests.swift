@@ -7,6 +7,7 @@ import Testing
 @testable import XMPPTransport
 import XMPPCore
 import TestServers
+import TestSupport
 import XMPPTestKit
 
 /// An account that finds its server by itself: DNS, several hosts, being sent elsewhere.

@@ -32,10 +32,3 @@ enum LoopbackSocket {
         (try? SystemThread(name, body)) != nil
     }
 }
-
-/// Wakes a server's thread from poll(2).
-final class Waker: Sendable {
-    let pipe: WakePipe
-
-    init() throws(Errno) { pipe = try WakePipe() }
-}

@@ -27,7 +27,7 @@ final class ServerLoop {
     private let server: ScriptedServer.Core
     private let listeners: [LoopbackListener]
     private let context: TLSContext
-    private let wake: ServerThread.Waker
+    private let wake: Waker
     private var connections: [ServerConnection] = []
     private var connectionsByNumber: [Int: ServerConnection] = [:]
     private let serializer = Serializer()
@@ -53,7 +53,7 @@ final class ServerLoop {
     /// - Parameter wake: Becomes readable when there is a command.
     init(
         _ lasting: Lasting, server: ScriptedServer.Core, listeners: [LoopbackListener], context: TLSContext,
-        wake: ServerThread.Waker
+        wake: Waker
     ) {
         self.lasting = lasting
         self.server = server

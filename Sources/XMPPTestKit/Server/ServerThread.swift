@@ -1,13 +1,15 @@
-import Platform
+package import Platform
+
+/// Wakes a server's thread from poll(2).
+package final class Waker: Sendable {
+    /// What the thread waits for beside its sockets.
+    package let pipe: WakePipe
+
+    package init() throws(Errno) { pipe = try WakePipe() }
+}
 
 /// A thread of its own for a server, and the means to wake it out of poll(2).
 final class ServerThread: Sendable {
-    /// The wake descriptor that the thread waits for beside its sockets.
-    final class Waker: Sendable {
-        let pipe: WakePipe
-        fileprivate init() throws(Errno) { pipe = try WakePipe() }
-    }
-
     private let thread: SystemThread
     private let waker: Waker
 

@@ -3,7 +3,6 @@ import HandlersTestKit
 import TestSupport
 import TestThreads
 import Testing
-import TestServers
 
 @testable import XMPPTransport
 

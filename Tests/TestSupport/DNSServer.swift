@@ -1,6 +1,8 @@
-import Platform
 import Glibc
+package import Platform
 import Synchronization
+import TestServers
+import XMPPTestKit
 
 /// A name server on loopback for tests, with a few records and the typical failures of name servers.
 ///
@@ -42,20 +44,17 @@ package final class DNSServer: Sendable {
     private let state: Mutex<State>
     private let stop: Waker
 
-    /// - Throws: ``TestServerError`` `startFailed` when the system provides no socket.
-    package init(_ zone: [String: [Record]]) throws(TestServerError) {
+    package init(_ zone: [String: [Record]]) throws(Errno) {
         let number = Glibc.socket(AF_INET, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard number >= 0, let port = Self.bindFreePort(number) else {
-            throw TestServerError(.startFailed, "The system gave no port for a name server.")
+            throw Errno.current
         }
         socket = FileDescriptor(number)
         self.port = port
         state = Mutex(State(zone: zone))
-        stop = try LoopbackSocket.makeWakePipe()
+        stop = try Waker()
         let loop = Loop(number: dup(number), stop: stop)
-        guard LoopbackSocket.startThread("names", { [weak self] in loop.run { self?.answer($0) } }) else {
-            throw TestServerError(.startFailed, "No thread could be started for a name server.")
-        }
+        _ = try SystemThread("names") { [weak self] in loop.run { self?.answer($0) } }
     }
 
     /// Binds a socket to a free port; nil when there is none.
