@@ -111,12 +111,7 @@ extension UploadEnded: StoredContext, AccountContext {
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
-        guard let account = environment as? Account else {
-            throw HandlerError(
-                .missingInstance,
-                "a handler was to be called again without the account that uploaded; attach that account to the runner"
-            )
-        }
+        let account = try Account.serving(environment)
         let error =
             stored.error ?? UploadError(.abandoned, "what is stored of this upload says nothing of its end")
         self.init(

@@ -100,12 +100,7 @@ extension PubSubEvent: StoredContext, AccountContext {
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try ArgumentCoding.value(Stored.self, from: bytes)
-        guard let account = environment as? Account else {
-            throw HandlerError(
-                .missingInstance,
-                "a handler of an event was to be called again without its account; attach that account to the runner"
-            )
-        }
+        let account = try Account.serving(environment)
         let element = try Element(stored: stored.change)
         guard let change = Change.read(element).first else {
             throw HandlerError(.wrongArgument, "the stored event holds no change; discard its row")

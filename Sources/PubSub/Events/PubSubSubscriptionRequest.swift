@@ -80,12 +80,7 @@ extension PubSubSubscriptionRequested: StoredContext, AccountContext {
     package func stored() throws -> [UInt8] { try ArgumentCoding.encode(request) }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
-        guard let account = environment as? Account else {
-            throw HandlerError(
-                .missingInstance,
-                "a handler of a subscription request was to be called again without its account; attach that account to the runner"
-            )
-        }
+        let account = try Account.serving(environment)
         self.init(
             account: account, request: try ArgumentCoding.value(PubSubSubscriptionRequest.self, from: bytes))
     }
