@@ -67,7 +67,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     /// The address alone: links appear in logs, keys must not.
     public var description: String { "\(address)#•••" }
 
-    // MARK: Encrypting and decrypting, piece by piece
+    // MARK: Decrypting, piece by piece
 
     /// Begins to decrypt the file.
     ///
@@ -75,53 +75,6 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     /// - Throws: ``UploadError`` `cryptoFailed`.
     public func decrypting() throws(UploadError) -> Decryptor {
         Decryptor(cipher: try cipher(encrypting: false))
-    }
-
-    /// Encrypts a file piece by piece.
-    ///
-    /// ```swift
-    /// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
-    /// put(try file.update(bytes) + file.finish())
-    /// ```
-    package struct Encryptor: ~Copyable {
-        /// The link to the file, with its key.
-        package let link: AesgcmLink
-        private let cipher: AESGCM
-
-        /// Begins to encrypt a file with a new key.
-        ///
-        /// - Parameter address: Where it will be, beginning with `https://` and without a fragment.
-        /// - Throws: ``UploadError`` `malformed` for another address, `cryptoFailed`.
-        package init(to address: some TextConvertible) throws(UploadError) {
-            let address = address.foreignText
-            guard address.hasPrefix("https://"), !address.utf8.contains(UInt8(ascii: "#")),
-                address.utf8.count > "https://".utf8.count
-            else {
-                throw UploadError(
-                    .malformed,
-                    "'\(address)' is no https address without fragment, so no link can be made of it")
-            }
-            let made = AesgcmLink(to: address)
-            let encrypting = try made.cipher(encrypting: true)
-            (link, cipher) = (made, encrypting)
-        }
-
-        /// Encrypts the next piece.
-        ///
-        /// - Parameter piece: Any number of bytes.
-        /// - Returns: What to upload next, as long as the piece.
-        /// - Throws: ``UploadError`` `cryptoFailed`.
-        package mutating func update(_ piece: [UInt8]) throws(UploadError) -> [UInt8] {
-            do { return try cipher.update(piece) } catch { throw UploadError(error) }
-        }
-
-        /// Ends the file.
-        ///
-        /// - Returns: What to upload last: the tag, 16 bytes.
-        /// - Throws: ``UploadError`` `cryptoFailed`.
-        package consuming func finish() throws(UploadError) -> [UInt8] {
-            do { return try cipher.finish() } catch { throw UploadError(error) }
-        }
     }
 
     /// Decrypts a file piece by piece.
