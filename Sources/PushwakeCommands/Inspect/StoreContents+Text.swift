@@ -47,15 +47,11 @@ extension StoreContents {
     }
 
     private func processLines(_ style: TerminalStyle) -> [VisibleText] {
-        var table = TextTable([
-            .init(name: "process", isNumber: true), .init(name: "state"), .init(name: "slot", isNumber: true),
-            .init(name: "handler", isNumber: true),
-        ])
-        for process in processes {
-            table.add([
-                String(process.pid), process.state, String(process.slot),
-                process.handler.map(String.init) ?? "",
-            ])
+        let table = TextTable(processes) {
+            [
+                .number("process", $0.pid), .text("state", $0.state), .number("slot", $0.slot),
+                .number("handler", $0.handler),
+            ]
         }
         return section("open in", Int64(processes.count), table, processes.count, style)
     }
@@ -108,10 +104,8 @@ extension StoreContents {
         let total = endings.values.reduce(0, +)
         var lines = section("endings", total, nil, nil, style)
         guard total > 0 else { return lines }
-        var counts = TextTable([.init(name: "outcome"), .init(name: "handlers", isNumber: true)])
-        for outcome in Outcome.allCases.map({ "\($0)" }) + ["unknown"] {
-            if let count = endings[outcome] { counts.add([outcome, String(count)]) }
-        }
+        let named = (Outcome.allCases.map { "\($0)" } + ["unknown"]).filter { endings[$0] != nil }
+        let counts = TextTable(named) { [.text("outcome", $0), .number("handlers", endings[$0])] }
         lines += indented(counts, style) + [style.faint("  the last ones:")]
         return lines + indented(endingTable, style)
     }
@@ -119,101 +113,72 @@ extension StoreContents {
     // MARK: Tables
 
     private var requestTable: TextTable {
-        var table = TextTable([
-            .init(name: "row", isNumber: true), .init(name: "handler", least: 12),
-            .init(name: "peer", least: 12), .init(name: "age", isNumber: true),
-            .init(name: "connected time left", isNumber: true), .init(name: "sent"),
-            .init(name: "id", least: 8),
-        ])
-        for row in requests.shown {
-            table.add([
-                String(row.row), row.handler, row.peer ?? row.account, Span.text(row.age),
-                row.connectedLeft.map(Span.text) ?? "answered", row.session.map { "session \($0)" } ?? "no",
-                row.id,
-            ])
+        TextTable(requests.shown) { row in
+            [
+                .number("row", row.row), .text("handler", row.handler, least: 12),
+                .text("peer", row.peer ?? row.account, least: 12), .span("age", row.age),
+                .span("connected time left", row.connectedLeft, or: "answered"),
+                .text("sent", row.session.map { "session \($0)" } ?? "no"), .text("id", row.id, least: 8),
+            ]
         }
-        return table
     }
 
     private var timerTable: TextTable {
-        var table = TextTable([
-            .init(name: "row", isNumber: true), .init(name: "handler", least: 12), .init(name: "kind"),
-            .init(name: "left", isNumber: true), .init(name: "connected time left", isNumber: true),
-            .init(name: "attempts", isNumber: true), .init(name: "arguments", least: 8),
-            .init(name: "reason", least: 6),
-        ])
-        for row in timers.shown {
-            let kind = row.period.map { "every \(Span.text($0))" } ?? row.kind.rawValue
-            table.add([
-                String(row.row), row.handler, kind, row.left.map(Span.text) ?? "",
-                row.connectedLeft.map(Span.text) ?? "", String(row.attempts), row.arguments, row.reason ?? "",
-            ])
+        TextTable(timers.shown) { row in
+            [
+                .number("row", row.row), .text("handler", row.handler, least: 12),
+                .text("kind", row.period.map { "every \(Span.text($0))" } ?? row.kind.rawValue),
+                .span("left", row.left), .span("connected time left", row.connectedLeft),
+                .number("attempts", row.attempts), .text("arguments", row.arguments, least: 8),
+                .text("reason", row.reason, least: 6),
+            ]
         }
-        return table
     }
 
     private var outboxTable: TextTable {
-        var table = TextTable([
-            .init(name: "seq", isNumber: true), .init(name: "kind"), .init(name: "bytes", isNumber: true),
-            .init(name: "age", isNumber: true), .init(name: "written"), .init(name: "id", least: 8),
-            .init(name: "handler", least: 7),
-        ])
-        for row in outbox.shown {
-            table.add([
-                String(row.seq), row.kind, String(row.bytes), Span.text(row.age),
-                row.session.map { "session \($0)" } ?? "no", row.id ?? "", row.handler ?? "",
-            ])
+        TextTable(outbox.shown) { row in
+            [
+                .number("seq", row.seq), .text("kind", row.kind), .number("bytes", row.bytes),
+                .span("age", row.age), .text("written", row.session.map { "session \($0)" } ?? "no"),
+                .text("id", row.id, least: 8), .text("handler", row.handler, least: 7),
+            ]
         }
-        return table
     }
 
     private func table(of handlers: Rows<Handler>) -> TextTable {
-        var table = TextTable([
-            .init(name: "row", isNumber: true), .init(name: "handler", least: 12),
-            .init(name: "age", isNumber: true), .init(name: "attempts", isNumber: true),
-            .init(name: "deaths", isNumber: true), .init(name: "bytes", isNumber: true),
-            .init(name: "reason", least: 16), .init(name: "arguments", least: 8),
-        ])
-        for row in handlers.shown {
-            table.add([
-                String(row.row), "\(row.handler)@\(row.version)", Span.text(row.age), String(row.attempts),
-                String(row.deaths), row.size.map(String.init) ?? "", row.reason ?? "", row.arguments,
-            ])
+        TextTable(handlers.shown) { row in
+            [
+                .number("row", row.row), .text("handler", "\(row.handler)@\(row.version)", least: 12),
+                .span("age", row.age), .number("attempts", row.attempts), .number("deaths", row.deaths),
+                .number("bytes", row.size), .text("reason", row.reason, least: 16),
+                .text("arguments", row.arguments, least: 8),
+            ]
         }
-        return table
     }
 
     private var droppedTable: TextTable {
-        var table = TextTable([
-            .init(name: "calls", isNumber: true), .init(name: "handler", least: 12),
-            .init(name: "bytes", isNumber: true), .init(name: "last", isNumber: true),
-        ])
-        for row in dropped {
-            table.add([String(row.calls), row.handler, String(row.bytes), Span.text(row.age)])
+        TextTable(dropped) {
+            [
+                .number("calls", $0.calls), .text("handler", $0.handler, least: 12),
+                .number("bytes", $0.bytes), .span("last", $0.age),
+            ]
         }
-        return table
     }
 
     private func names(_ named: [Named]) -> TextTable {
-        var table = TextTable([.init(name: "count", isNumber: true), .init(name: "handler", least: 12)])
-        for row in named { table.add([String(row.count), row.handler]) }
-        return table
+        TextTable(named) { [.number("count", $0.count), .text("handler", $0.handler, least: 12)] }
     }
 
     private var eventTable: TextTable {
-        var table = TextTable([.init(name: "count", isNumber: true), .init(name: "event", least: 12)])
-        for row in namedEvents { table.add([String(row.count), row.event]) }
-        return table
+        TextTable(namedEvents) { [.number("count", $0.count), .text("event", $0.event, least: 12)] }
     }
 
     private var endingTable: TextTable {
-        var table = TextTable([
-            .init(name: "row", isNumber: true), .init(name: "handler", least: 12), .init(name: "outcome"),
-            .init(name: "ago", isNumber: true), .init(name: "reason", least: 8),
-        ])
-        for row in lastEndings {
-            table.add([String(row.row), row.handler, row.outcome, Span.text(row.age), row.reason ?? ""])
+        TextTable(lastEndings) { row in
+            [
+                .number("row", row.row), .text("handler", row.handler, least: 12),
+                .text("outcome", row.outcome), .span("ago", row.age), .text("reason", row.reason, least: 8),
+            ]
         }
-        return table
     }
 }

@@ -14,12 +14,38 @@ package struct TextTable {
         }
     }
 
+    /// The text of a row in one column.
+    struct Cell {
+        fileprivate let column: Column
+        fileprivate let text: String
+
+        static func text(_ name: String, _ text: String?, least: Int? = nil) -> Cell {
+            Cell(column: Column(name: name, least: least), text: text ?? "")
+        }
+
+        static func number(_ name: String, _ number: (some BinaryInteger)?) -> Cell {
+            Cell(column: Column(name: name, isNumber: true), text: number.map { "\($0)" } ?? "")
+        }
+
+        /// - Parameter other: The text if there is no time.
+        static func span(_ name: String, _ milliseconds: Int64?, or other: String = "") -> Cell {
+            Cell(column: Column(name: name, isNumber: true), text: milliseconds.map(Span.text) ?? other)
+        }
+    }
+
     private static let gap = 2
 
     package let columns: [Column]
     package private(set) var rows: [[String]] = []
 
     package init(_ columns: [Column]) { self.columns = columns }
+
+    /// Makes the table of rows that each have the same columns.
+    init<Row>(_ rows: [Row], _ cells: (Row) -> [Cell]) {
+        let cells = rows.map(cells)
+        self.init(cells.first?.map(\.column) ?? [])
+        for row in cells { add(row.map(\.text)) }
+    }
 
     /// - Parameter cells: One text for each column. Characters that would break a line or control the terminal are made visible.
     package mutating func add(_ cells: [String]) {
