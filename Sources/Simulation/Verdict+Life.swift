@@ -15,12 +15,6 @@ extension Verdict {
         package var staleCommits = 0
         /// The stanzas that the server accepted from a connection after another one had resumed its session; nil if unknown.
         package var staleStanzas: Int?
-
-        enum CodingKeys: String, CodingKey {
-            case epochs
-            case staleCommits = "stale_commits"
-            case staleStanzas = "stale_stanzas"
-        }
     }
 
     /// Returns every transition that main may make, with its count.

@@ -14,11 +14,6 @@ package struct Verdict: Codable {
         package var frozen = 0
         package var expired = 0
         package var restarts = 0
-
-        enum CodingKeys: String, CodingKey {
-            case resets, frozen, expired, restarts
-            case halfOpen = "half_open"
-        }
     }
 
     /// Workers that were killed at a limit.
@@ -44,11 +39,6 @@ package struct Verdict: Codable {
         package var lost = 0
         package var repeated = 0
         package var resentAfterLoss = 0
-
-        enum CodingKeys: String, CodingKey {
-            case sent, stored, lost, repeated
-            case resentAfterLoss = "resent_after_loss"
-        }
     }
 
     /// Items that the peer published on its node. Each replaces the previous one.
@@ -62,11 +52,6 @@ package struct Verdict: Codable {
         package var repeated = 0
         /// Missing items that were replaced while there was no session.
         package var replaced = 0
-
-        enum CodingKeys: String, CodingKey {
-            case published, stored, lost, repeated, replaced
-            case byWorker = "by_worker"
-        }
     }
 
     package struct Percentiles: Codable {

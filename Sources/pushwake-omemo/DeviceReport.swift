@@ -14,15 +14,9 @@ struct DeviceReport {
         var fingerprint: String?
         var trust: String?
         /// Whether it is the device of this store.
-        var isOwn: Bool
+        var own: Bool
         /// Milliseconds since 1970.
         var lastListed: Int64?
-
-        enum CodingKeys: String, CodingKey {
-            case user, device, versions, fingerprint, trust
-            case isOwn = "own"
-            case lastListed = "last_listed"
-        }
     }
 
     func lines(isJSON: Bool, withOwn: Bool) throws -> [VisibleText] {
@@ -58,7 +52,7 @@ struct DeviceReport {
         let line = Line(
             user: device.jid.description, device: device.device.rawValue,
             versions: device.versions.map(\.namespace), fingerprint: key?.fingerprint,
-            trust: device.trust.map { "\($0)" }, isOwn: isThisOne(device),
+            trust: device.trust.map { "\($0)" }, own: isThisOne(device),
             lastListed: device.lastListed?.milliseconds)
         return VisibleText(json: try OneLineJSON.text(line))
     }

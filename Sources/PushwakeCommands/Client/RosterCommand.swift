@@ -87,20 +87,14 @@ struct RosterCommand {
         var name: String?
         var subscription: String
         /// Whether the account has requested their presence and has no answer yet.
-        var isAsked: Bool
+        var asked: Bool
         var groups: [String]
-        var isOnline: Bool
-
-        enum CodingKeys: String, CodingKey {
-            case jid, name, subscription, groups
-            case isAsked = "asked"
-            case isOnline = "online"
-        }
+        var online: Bool
 
         var text: String {
             let name = name.map { " (\($0))" } ?? ""
-            let asked = isAsked ? ", was asked for their presence" : ""
-            return "\(isOnline ? "●" : "○") \(jid)\(name)  \(subscription)\(asked)"
+            let asked = asked ? ", was asked for their presence" : ""
+            return "\(online ? "●" : "○") \(jid)\(name)  \(subscription)\(asked)"
         }
     }
 
@@ -122,8 +116,8 @@ struct RosterCommand {
                     Contact(
                         jid: item.jid.description, name: item.name?.string,
                         subscription: item.subscription.rawValue,
-                        isAsked: item.isAsking, groups: item.groups.map(\.string),
-                        isOnline: try !roster.presence(of: item.jid, in: snapshot).isEmpty))
+                        asked: item.isAsking, groups: item.groups.map(\.string),
+                        online: try !roster.presence(of: item.jid, in: snapshot).isEmpty))
             }
             return (contacts, try roster.requests(in: snapshot).map(\.jid.description))
         }

@@ -1,5 +1,5 @@
-import FoundationEssentials
 import Handlers
+import Simulation
 import XMPPAccount
 package import XMPPCore
 import XMPPModules
@@ -69,11 +69,7 @@ package struct InspectCommand {
         }
 
         package func json() throws -> String {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-            encoder.keyEncodingStrategy = .convertToSnakeCase
-            return String(
-                decoding: try encoder.encode(Whole(repairs: repairs, contents: contents)), as: UTF8.self)
+            try OneLineJSON.text(Whole(repairs: repairs, contents: contents))
         }
 
         /// The contents, with the repairs.

@@ -588,7 +588,7 @@ function fromAddress() {
 document.title = data.title;
 element('title').textContent = data.title;
 element('verdict').textContent = data.verdict;
-element('verdict').classList.toggle('bad', !data.isGood);
+element('verdict').classList.toggle('bad', !data.is_good);
 element('summary').textContent = data.summary;
 makeLegend();
 pack();
