@@ -57,14 +57,15 @@ extension SimulationRun {
     }
 
     /// Waits for one of the lines and ignores other lines.
-    private func hear(_ words: String..., within limit: Duration = .seconds(30)) throws -> String {
+    func hear(_ words: String..., within limit: Duration = .seconds(30)) throws -> String {
         let main = try process()
         do {
-            while let line = try main.output?.readLine(deadline: .now + limit) {
-                if let word = words.first(where: { line == $0 }) { return word }
-            }
-        } catch { throw SimulationError("main did not say '\(words.joined(separator: "' or '"))': \(error)") }
-        throw SimulationError("main ended before it said '\(words.joined(separator: "' or '"))'")
+            return try main.output?.readLine(deadline: .now + limit) { words.contains($0) } ?? ""
+        } catch {
+            throw SimulationError(
+                "main did not say '\(words.joined(separator: "' or '"))' (its complaint stands above): \(error)"
+            )
+        }
     }
 
     // MARK: Moves

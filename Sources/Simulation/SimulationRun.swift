@@ -145,15 +145,8 @@ package final class SimulationRun {
     }
 
     package func startMain(untilConnected: Bool) throws {
-        let process = try start("main")
-        main = process
-        guard untilConnected else { return }
-        do {
-            while let line = try process.output?.readLine(deadline: .now + .seconds(30)) {
-                if line == "connected" { return }
-            }
-        } catch { throw SimulationError("main did not connect: \(error)") }
-        throw SimulationError("main ended before it had connected; its complaint stands above")
+        main = try start("main")
+        if untilConnected { _ = try hear("connected") }
     }
 
     package func start(
@@ -244,14 +237,8 @@ package final class SimulationRun {
         try closeFlow()
         guard let main else { return }
         try main.write("settle\n")
-        do {
-            while let line = try main.output?.readLine(deadline: .now + settleLimit) {
-                if line == "settled" { break }
-            }
-        } catch {
-            // Unfinished work appears as pending or lost in the verdict.
-            complain("main did not settle: \(error)")
-        }
+        // Unfinished work appears as pending or lost in the verdict.
+        do { _ = try hear("settled", within: settleLimit) } catch { complain("\(error)") }
         try quitMain()
         if life.state == .foreground { life.make(.init(from: .foreground, move: .quit, to: .gone)) }
         // Stores the stanzas that arrived while main was closing.
