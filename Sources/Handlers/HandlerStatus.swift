@@ -17,12 +17,13 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
         /// A process runs it now.
         case running
 
-        var stored: Int64 {
+        /// The state as it is stored.
+        package var stored: Transaction.State {
             switch self {
-            case .pending: Transaction.State.pending.rawValue
-            case .parked: Transaction.State.parked.rawValue
-            case .quarantined: Transaction.State.quarantined.rawValue
-            case .running: Transaction.State.leased.rawValue
+            case .pending: .pending
+            case .parked: .parked
+            case .quarantined: .quarantined
+            case .running: .leased
             }
         }
     }

@@ -43,7 +43,6 @@ extension FuzzTarget {
         ] { try? world.receive(xml) }
         _ = try? store.step { step in
             _ = try step.handlers()
-            _ = try step.dueHandlers()
             _ = try world.account.requests.claimExpired(
                 connectedTime: .milliseconds(Int64.max), limit: 10, in: step)
             _ = try world.account.outbox.next(session: 1, after: 0, limit: 10, in: step)

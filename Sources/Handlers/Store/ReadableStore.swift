@@ -65,16 +65,6 @@ extension ReadableStore where Self: ~Copyable {
         try first(HandlerStatus.select("id = ?"), id, read: HandlerStatus.read)
     }
 
-    /// Handlers that a runner will call or expire by the wall clock: timers, retries, deadlines; the earliest first.
-    ///
-    /// - Parameter limit: The most to return, from 1.
-    /// - Returns: The handlers, with secrets masked.
-    /// - Throws: ``HandlerError`` with the codes of the store.
-    package func dueHandlers(limit: Int = 100) throws(HandlerError) -> [HandlerStatus] {
-        try all(
-            HandlerStatus.select("due IS NOT NULL ORDER BY due, id LIMIT ?"), limit, read: HandlerStatus.read)
-    }
-
     /// Handlers in a state, the oldest first.
     ///
     /// - Parameters:
@@ -86,16 +76,10 @@ extension ReadableStore where Self: ~Copyable {
     public func handlers(
         in state: HandlerStatus.State? = nil, after start: AnyHandlerID? = nil, limit: Int = 100
     ) throws(HandlerError) -> [HandlerStatus] {
-        let start = start ?? AnyHandlerID(rawValue: 0)
-        guard let state else {
-            return try all(
-                HandlerStatus.select("id > ? ORDER BY id LIMIT ?"), start, limit, read: HandlerStatus.read)
-        }
-        // Pending rows are in no index by state, and are nearly all rows.
-        let indexed = state == .pending ? "" : "state <> \(Transaction.State.pending.sql) AND "
+        let condition = state.map { "\($0.stored.condition) AND " } ?? ""
         return try all(
-            HandlerStatus.select("\(indexed)state = ? AND id > ? ORDER BY id LIMIT ?"), state.stored, start,
-            limit, read: HandlerStatus.read)
+            HandlerStatus.select("\(condition)id > ? ORDER BY id LIMIT ?"),
+            start ?? AnyHandlerID(rawValue: 0), limit, read: HandlerStatus.read)
     }
 
     /// Returns the quarantined calls that were dropped because newer ones came: 1000 calls of a standing handler are kept, and

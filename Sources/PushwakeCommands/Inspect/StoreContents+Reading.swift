@@ -158,14 +158,7 @@ extension StoreContents {
     private static func handlers(
         _ state: HandlerStatus.State, _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Handler> {
-        let stored: Transaction.State =
-            switch state {
-            case .pending: .pending
-            case .parked: .parked
-            case .quarantined: .quarantined
-            case .running: .leased
-            }
-        let count = try count("handler WHERE \(stored.condition)", snapshot)
+        let count = try count("handler WHERE \(state.stored.condition)", snapshot)
         let now = snapshot.now.milliseconds
         return Rows(
             count: count, shown: try snapshot.handlers(in: state, limit: limit).map { Handler($0, now: now) })
@@ -193,7 +186,7 @@ extension StoreContents {
     ) throws(HandlerError) -> [Ending] {
         let now = snapshot.now.milliseconds
         // Ordered by row, because the time has no index: the handlers bound last include the ones that ended last.
-        let recent = try snapshot.all(
+        return try snapshot.all(
             """
             SELECT handler, name, outcome, reason, ended_at
             FROM (SELECT * FROM ending ORDER BY handler DESC LIMIT ?) ORDER BY ended_at DESC, handler DESC LIMIT ?
@@ -203,7 +196,6 @@ extension StoreContents {
                 row: row.integer(0), handler: row.text(1), outcome: outcome(row.integer(2)),
                 reason: row.optionalText(3), age: now - row.quantity(4))
         }
-        return recent
     }
 
     private static func outcome(_ stored: Int64) -> String {

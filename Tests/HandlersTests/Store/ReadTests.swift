@@ -79,7 +79,6 @@ import Testing
                     line(try source.ending(of: ended)) ?? "",
                     "\(try source.status(of: failed)?.reason ?? "")",
                     "\(try source.handlers(in: .quarantined).map(\.id))",
-                    "\(try source.dueHandlers().map(\.id))",
                     "\(try source.handlers(after: AnyHandlerID(failed)).map(\.id))",
                     "\(try source.droppedCalls())",
                 ]
@@ -88,7 +87,7 @@ import Testing
             #expect(
                 read == [
                     "1 test.greet result - 1700000000000", "the handler did not want to", "[\(failed)]",
-                    "[\(timed)]", "[\(timed)]", "[]",
+                    "[\(timed)]", "[]",
                 ])
             #expect(try store.step { try all($0) } == read)
         }
