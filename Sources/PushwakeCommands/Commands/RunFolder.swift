@@ -30,17 +30,12 @@ struct RunFolder {
         }
     }
 
-    /// Removes a temporary folder.
-    func remove() {
-        if isTemporary { try? FileManager.default.removeItem(atPath: path) }
-    }
-
     /// Removes a temporary folder after a good run, and reports the path of the folder after any other run.
     func finish(isGood: Bool) {
-        if isGood {
-            remove()
-        } else {
+        if !isGood {
             Terminal.complain("the database and all logs of this run are in \(path)")
+        } else if isTemporary {
+            try? FileManager.default.removeItem(atPath: path)
         }
     }
 }

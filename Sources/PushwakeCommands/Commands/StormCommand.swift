@@ -35,16 +35,13 @@ struct StormCommand {
 
     func run() async throws -> Int32 {
         let workFolder = try RunFolder(folder, name: "pushwake-storm", seed: seed)
-        var keepsFolder = false
-        defer { if !keepsFolder { workFolder.remove() } }
+        var isGood = false
+        defer { workFolder.finish(isGood: isGood) }
         let verdict = try storm(in: workFolder.path)
         Terminal.say(
             isJSON ? VisibleText(json: try OneLineJSON.text(verdict)) : VisibleText(lines: verdict.summary))
-        if !verdict.isGood {
-            keepsFolder = true
-            Terminal.complain("the database of this run is in \(workFolder.path)")
-        }
-        return verdict.isGood ? 0 : 1
+        isGood = verdict.isGood
+        return isGood ? 0 : 1
     }
 
     /// Starts the client, kills it and starts it again, until everything has arrived.
