@@ -5,7 +5,7 @@ package struct Arguments {
     private var values: [String: String] = [:]
     private var flags: Set<String> = []
     /// The words that are not part of an option, in order.
-    private(set) var words: [String] = []
+    package private(set) var words: [String] = []
 
     /// - Parameters:
     ///   - words: The words after the command's name. After a separate `--` no word is an option.
@@ -91,7 +91,7 @@ package struct Arguments {
 
     package func value(_ name: String) -> String? { values[name] }
 
-    func required(_ name: String) throws(UsageError) -> String {
+    package func required(_ name: String) throws(UsageError) -> String {
         guard let value = values[name] else { throw UsageError("\(name) is missing") }
         return value
     }

@@ -67,14 +67,15 @@ package enum Pushwake {
             Terminal.say("pushwake \(version)")
             return 0
         case nil:
-            _ = try help(nil)
+            try help(nil)
             return 64
         case .some(let word): throw UsageError("there is no command '\(word)'")
         }
     }
 
     /// Shows all commands, or the page of one.
-    private static func help(_ command: String?) throws -> Int32 {
+    @discardableResult
+    package static func help(_ command: String?) throws -> Int32 {
         let width = TerminalStyle.current().width.map { min($0, 100) }
         guard let command else {
             Terminal.say(VisibleText(lines: HelpText.overview(width: width)))

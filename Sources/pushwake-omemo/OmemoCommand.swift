@@ -7,7 +7,6 @@ import XMPPCore
 /// Lists devices with their fingerprints and sets their trust, also while another program uses the store.
 struct OmemoCommand {
     private enum Action {
-        case help
         /// The devices of all users, or of one user.
         case list(JID?)
         case trust(JID, which: String, OmemoTrust)
@@ -19,51 +18,12 @@ struct OmemoCommand {
     private let account: JID?
     private let isJSON: Bool
 
-    static let help: VisibleText = """
-        usage: pushwake omemo [list [USER@DOMAIN]] --store FILE
-               pushwake omemo trust USER@DOMAIN KEY DECISION --store FILE
-               pushwake omemo world [OPTION…]
-
-          list        show devices and the fingerprints of their keys, as other clients show them
-          trust       write down what was decided about a key
-            KEY                         its fingerprint, in quotes or without the spaces, or the number of a device that
-                                        has it now
-            DECISION                    verified (the fingerprint was compared), untrusted, blind or undecided
-          --store FILE                  the store of the program whose devices these are; it may be running
-          --jid USER@DOMAIN             which account, where the store has several
-          --json                        one JSON object a line
-          world       run simulated worlds with OMEMO; the options are those of 'pushwake help world'
-
-        exit status: 0 all went well; 1 something failed; 64 wrong usage
-        """
-
     init(_ words: [String]) throws {
-        var (rest, plain) = (words[...], [String]())
-        var (file, account, isJSON, wantsHelp) = (String?.none, JID?.none, false, false)
-        while let word = rest.popFirst() {
-            let parts = word.split(separator: "=", maxSplits: 1).map(String.init)
-            func value() throws(UsageError) -> String {
-                guard let value = parts.count == 2 ? parts[1] : rest.popFirst() else {
-                    throw UsageError("\(word) needs a value")
-                }
-                return value
-            }
-            switch parts.first ?? "" {
-            case "--store": file = try value()
-            case "--jid": account = try Self.address(try value())
-            case "--json": isJSON = true
-            case "--help", "-h": wantsHelp = true
-            case let name where name.hasPrefix("-"): throw UsageError("there is no option \(name)")
-            default: plain.append(word)
-            }
-        }
-        guard let file else {
-            guard wantsHelp || plain == ["help"] else { throw UsageError("--store is missing") }
-            (action, self.file, self.account, self.isJSON) = (.help, "", nil, false)
-            return
-        }
-        action = wantsHelp ? .help : try Self.action(plain)
-        (self.file, self.account, self.isJSON) = (file, account, isJSON)
+        let arguments = try Arguments(words, of: "omemo", wordCount: 4)
+        file = try arguments.required("--store")
+        account = try arguments.value("--jid").map(Self.address)
+        isJSON = arguments.has("--json")
+        action = try Self.action(arguments.words)
     }
 
     private static func action(_ words: [String]) throws -> Action {
@@ -89,10 +49,6 @@ struct OmemoCommand {
     }
 
     func run() throws {
-        if case .help = action {
-            Terminal.say(Self.help)
-            return
-        }
         guard FileManager.default.fileExists(atPath: file) else {
             throw CommandFailure("there is no file \(file); name the store of the program to look at")
         }
@@ -102,7 +58,6 @@ struct OmemoCommand {
 
     private func lines(_ store: HandlerStore) throws -> [VisibleText] {
         switch action {
-        case .help: []
         case .list(let user): try store.read { try list(user, in: $0) }
         case .trust(let user, let which, let trust):
             try store.step { try setTrust(trust, in: which, of: user, in: $0) }

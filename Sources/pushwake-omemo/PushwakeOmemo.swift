@@ -15,9 +15,13 @@ struct PushwakeOmemo {
             WorldCommand.main("omemo world", Array(words.dropFirst())) { try SecretWorld($0, seed: $1) }
         }
         do {
+            if words.first == "help" || words.contains(where: { $0 == "--help" || $0 == "-h" }) {
+                try Pushwake.help("omemo")
+                return
+            }
             try OmemoCommand(words).run()
         } catch let error as UsageError {
-            complain("\(error)\n\n\(OmemoCommand.help)")
+            complain("\(error); see 'pushwake help omemo'")
             exit(64)
         } catch {
             complain("\(error)")

@@ -90,7 +90,7 @@ import TestServers
             #expect(ending.output == "")
         }
         #expect(try a.texts("SELECT hex(identity) || trust FROM omemo_identity ORDER BY identity") == before)
-        #expect(try run(nil, "help").output.contains("usage: pushwake omemo"))
+        #expect(try run(nil, "help").output.contains("pushwake omemo --store FILE"))
         await world.close()
     }
 
