@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Synchronization
 import XMPPCore
 
@@ -9,11 +9,7 @@ final class WorkerTimings: Sendable {
     /// - Parameter begin: The approximate time of the program's first instruction.
     init(begin: Int64) { marks = Mutex([("main", begin)]) }
 
-    static var now: Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
-    }
+    static var now: Int64 { SystemTime.monotonicNanoseconds() }
 
     /// Records the first time of a milestone.
     func reached(_ name: String) {

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Handlers
+import Platform
 import PubSub
 import Simulation
 package import XMPPAccount
@@ -44,13 +45,8 @@ package struct ConnectionOptions {
 
     /// Reads the password from the environment, a file or the terminal, never from the command line, which other users can read.
     private static func password(_ arguments: Arguments, _ jid: JID) throws -> String {
-        if let file = arguments.value("--password-file") {
-            guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
-                throw CommandFailure("the password file \(file) cannot be read")
-            }
-            return String(text.prefix { $0 != "\n" && $0 != "\r\n" })
-        }
-        if let password = getenv("PUSHWAKE_PASSWORD") { return String(cString: password) }
+        let first = try arguments.firstLine(of: "--password-file", "password")
+        if let password = first ?? ThisProcess.environment("PUSHWAKE_PASSWORD") { return password }
         guard isatty(STDIN_FILENO) == 1, let typed = TypedSecret.read("Password of \(jid.bare): ")
         else {
             throw UsageError(
@@ -126,5 +122,17 @@ struct AccountOptions {
             busyTimeout: configuration.role == .worker ? Self.patienceOfWorker : 5000)
         if Witness.isWanted() { try Witness.install(in: store) }
         return store
+    }
+}
+
+extension Arguments {
+    /// Returns the first line of the file that an option names; nil without that option.
+    func firstLine(of option: String, _ content: String) throws -> String? {
+        guard let file = value(option) else { return nil }
+        guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+            throw CommandFailure("the \(content) file \(file) cannot be read")
+        }
+        // The file's own newline is not part of it, whatever the newline is.
+        return String(text.prefix { $0 != "\n" && $0 != "\r\n" })
     }
 }

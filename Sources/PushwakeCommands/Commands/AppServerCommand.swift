@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import Platform
 import Simulation
 import XMPPCore
 
@@ -53,26 +54,20 @@ struct AppServerCommand {
 
     /// Reads the secret from the environment or a file, never from the command line, which other users can read.
     private static func secret(_ arguments: Arguments) throws -> String {
-        if let file = arguments.value("--secret-file") {
-            guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
-                throw CommandFailure("the secret file \(file) cannot be read")
-            }
-            return String(text.prefix { $0 != "\n" && $0 != "\r\n" })
-        }
-        guard let secret = getenv(variable) else {
+        let first = try arguments.firstLine(of: "--secret-file", "secret")
+        guard let secret = first ?? ThisProcess.environment(variable) else {
             throw UsageError(
                 "set the environment variable \(variable) to the component's secret, or name a file that holds it with --secret-file"
             )
         }
-        return String(cString: secret)
+        return secret
     }
 
     private static func readDevices(_ file: String) throws -> [PushDevice] {
-        var status = stat()
-        guard stat(file, &status) == 0, let data = try? Data(contentsOf: URL(filePath: file)) else {
+        guard let status = try? FileStatus(file), let data = try? Data(contentsOf: URL(filePath: file)) else {
             throw CommandFailure("the file of devices \(file) cannot be read")
         }
-        guard status.st_mode & 0o077 == 0 else {
+        guard !status.isOpenToOthers else {
             throw CommandFailure(
                 "the file of devices \(file) holds secrets and others can read it; chmod 600 it")
         }

@@ -53,9 +53,9 @@ struct MainCommand {
 
     /// Performs one small part of the latest command.
     private func obey(_ steering: Steering, _ account: Account) async throws {
-        if steering.claimFreeze() { return try freezeInTransaction(account.store) }
-        if steering.claimQuestion() { return try await tell(account) }
-        let questions = steering.claimQuestions()
+        if steering.claim(\.isFreezing, leaving: false) { return try freezeInTransaction(account.store) }
+        if steering.claim(\.isAsked, leaving: false) { return try await tell(account) }
+        let questions = steering.claim(\.questions, leaving: 0)
         if questions > 0 { return try await ask(questions, account) }
         switch steering.mode {
         case .sending where steering.isAway, .settling where steering.isAway:
@@ -181,17 +181,20 @@ struct MainCommand {
 ///
 /// `go on` (or `foreground`), `background`, `settle` and `quit` change the mode. `freeze` stops the process inside a transaction.
 /// `tell` asks whether it has the stream. `ask N` sends requests that the peer answers later.
-private final class Steering: Sendable {
+@dynamicMemberLookup private final class Steering: Sendable {
     enum Mode {
         case idle, sending, background, settling, quit
     }
 
-    private struct State {
+    struct State {
         var mode: Mode
+        /// The number of requests to send that the peer answers later.
         var questions = 0
         var isFreezing = false
         var isAsked = false
+        /// Whether all work has ended since the last `settle`.
         var isSettled = false
+        /// Whether the stream was given up, or lost to another process.
         var isAway = false
     }
 
@@ -199,39 +202,18 @@ private final class Steering: Sendable {
 
     init(_ mode: Mode) { state = Mutex(State(mode: mode)) }
 
-    var mode: Mode { state.withLock { $0.mode } }
-
-    /// Whether all work has ended since the last `settle`.
-    var isSettled: Bool {
-        get { state.withLock { $0.isSettled } }
-        set { state.withLock { $0.isSettled = newValue } }
+    subscript<Value: Sendable>(dynamicMember path: WritableKeyPath<State, Value>) -> Value {
+        get { state.withLock { $0[keyPath: path] } }
+        set { state.withLock { $0[keyPath: path] = newValue } }
     }
 
-    /// Whether the stream was given up, or lost to another process.
-    var isAway: Bool {
-        get { state.withLock { $0.isAway } }
-        set { state.withLock { $0.isAway = newValue } }
-    }
-
-    func claimFreeze() -> Bool {
+    /// Returns a member and replaces it.
+    func claim<Value: Sendable>(
+        _ path: WritableKeyPath<State, Value>, leaving rest: Value
+    ) -> Value {
         state.withLock { state in
-            defer { state.isFreezing = false }
-            return state.isFreezing
-        }
-    }
-
-    func claimQuestion() -> Bool {
-        state.withLock { state in
-            defer { state.isAsked = false }
-            return state.isAsked
-        }
-    }
-
-    /// Returns and clears the number of requests to send that the peer answers later.
-    func claimQuestions() -> Int {
-        state.withLock { state in
-            defer { state.questions = 0 }
-            return state.questions
+            defer { state[keyPath: path] = rest }
+            return state[keyPath: path]
         }
     }
 
