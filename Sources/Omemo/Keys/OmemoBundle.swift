@@ -1,4 +1,5 @@
 import XMPPCore
+import XMPPTransport
 
 /// The public keys of a device: what another needs to begin a session with it.
 ///
@@ -51,8 +52,10 @@ extension OmemoBundle {
             }
             preKeys.append(key)
         }
-        guard let identityKey = Base64.decode(try child(names.identityKey).text), identityKey.count == size,
-            let signature = Base64.decode(try child(names.signature).text), signature.count == 64,
+        guard let identityKey = Crypto.bytes(lenientBase64: try child(names.identityKey).text),
+            identityKey.count == size,
+            let signature = Crypto.bytes(lenientBase64: try child(names.signature).text),
+            signature.count == 64,
             let signedPreKey = PreKey(try child(names.signedPreKey), names.signedPreKeyID, size: size),
             !preKeys.isEmpty
         else { throw OmemoError(.malformed, "a key of the bundle is missing or has the wrong size") }
@@ -71,7 +74,7 @@ extension OmemoBundle {
         )
             -> Element
         {
-            Element(name, namespace: namespace, attributes: attributes, text: Base64.encode(bytes))
+            Element(name, namespace: namespace, attributes: attributes, text: Crypto.base64(bytes))
         }
         let keys = preKeys.map { make(names.preKey, $0.key, [names.preKeyID: String($0.id)]) }
         return Element(
@@ -106,7 +109,7 @@ extension OmemoBundle.PreKey {
     fileprivate init?(_ element: Element, _ idName: String, size: Int) {
         // Legacy clients number from 0.
         guard let id = element[idName].flatMap({ UInt32($0) }), id <= OmemoBundle.maximumID,
-            let key = Base64.decode(element.text), key.count == size
+            let key = Crypto.bytes(lenientBase64: element.text), key.count == size
         else { return nil }
         self.init(id: id, key: key)
     }

@@ -115,7 +115,7 @@ enum SignalKeys {
     }
 }
 
-/// A context for making keys: randomness and hashes, no stores.
+/// A context of libomemo-c that uses OpenSSL: randomness and hashes, no stores.
 final class KeyContext {
     let global: OpaquePointer
 

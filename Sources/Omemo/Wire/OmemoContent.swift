@@ -54,7 +54,7 @@ enum OmemoEnvelope {
         var bytes = Array("<envelope xmlns='\(namespace)'><content>".utf8)
         for child in content.children { serializer.append(child, to: &bytes) }
         bytes += "</content><rpad>".utf8
-        bytes += Base64.encode(Crypto.randomBytes(padding)).utf8.prefix(padding)
+        bytes += Crypto.base64(Crypto.randomBytes(padding)).utf8.prefix(padding)
         bytes += "</rpad>".utf8
         for (name, jid) in [("from", from), ("to", room)] {
             guard let address = jid?.bare.description else { continue }

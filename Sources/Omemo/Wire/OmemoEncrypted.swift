@@ -1,4 +1,5 @@
 import XMPPCore
+import XMPPTransport
 
 /// `<encrypted/>`: the content, encrypted once, and its key for each device.
 ///
@@ -71,7 +72,7 @@ extension OmemoEncrypted {
 
     private static func bytes(_ element: Element?) throws(OmemoError) -> [UInt8]? {
         guard let element else { return nil }
-        guard let bytes = Base64.decode(element.text) else {
+        guard let bytes = Crypto.bytes(lenientBase64: element.text) else {
             throw OmemoError(.malformed, "<\(element.name)/> is not written in Base64")
         }
         return bytes
@@ -84,13 +85,13 @@ extension OmemoEncrypted {
         switch version {
         case .legacy:
             for key in keys { header.append(key.element(flag: "prekey", namespace)) }
-            if let iv { header.append(Element("iv", namespace: namespace, text: Base64.encode(iv))) }
+            if let iv { header.append(Element("iv", namespace: namespace, text: Crypto.base64(iv))) }
         case .omemo2:
             for list in groups { header.append(list) }
         }
         var encrypted = Element("encrypted", namespace: namespace, children: [header])
         if let payload {
-            encrypted.append(Element("payload", namespace: namespace, text: Base64.encode(payload)))
+            encrypted.append(Element("payload", namespace: namespace, text: Crypto.base64(payload)))
         }
         return encrypted
     }
@@ -113,7 +114,7 @@ extension OmemoEncrypted {
 extension OmemoEncrypted.Key {
     fileprivate init(_ element: Element, flag: String, jid: JID?, _ device: OmemoDeviceID) throws(OmemoError)
     {
-        guard let bytes = Base64.decode(element.text), !bytes.isEmpty,
+        guard let bytes = Crypto.bytes(lenientBase64: element.text), !bytes.isEmpty,
             bytes.count <= OmemoEncrypted.maximumKeyBytes
         else {
             throw OmemoError(
@@ -127,6 +128,6 @@ extension OmemoEncrypted.Key {
         Element(
             "key", namespace: namespace,
             attributes: ["rid": device.description, flag: isKeyExchange ? "true" : nil],
-            text: Base64.encode(bytes))
+            text: Crypto.base64(bytes))
     }
 }

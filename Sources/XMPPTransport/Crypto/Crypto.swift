@@ -130,54 +130,45 @@ package enum Crypto {
 
     // MARK: - base64 (RFC 4648 section 4)
 
-    private static let alphabet = Array(
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-    private static let values: [UInt8: UInt8] = Dictionary(
-        uniqueKeysWithValues: alphabet.enumerated().map { ($1, UInt8($0)) })
-
     /// Returns base64 with padding, without line breaks.
     package static func base64(_ bytes: some Collection<UInt8>) -> String {
-        var output: [UInt8] = []
-        output.reserveCapacity((bytes.count + 2) / 3 * 4)
-        var bits: UInt32 = 0
-        var count = 0
-        for byte in bytes {
-            bits = bits << 8 | UInt32(byte)
-            count += 8
-            while count >= 6 {
-                count -= 6
-                output.append(alphabet[Int(bits >> UInt32(count) & 0x3F)])
-            }
+        let bytes = Array(bytes)
+        return String(unsafeUninitializedCapacity: (bytes.count + 2) / 3 * 4 + 1) { space in
+            Int(EVP_EncodeBlock(space.baseAddress, bytes, Int32(bytes.count)))
         }
-        if count > 0 { output.append(alphabet[Int(bits << UInt32(6 - count) & 0x3F)]) }
-        while output.count % 4 != 0 { output.append(UInt8(ascii: "=")) }
-        return String(decoding: output, as: UTF8.self)
-    }
-
-    /// Decodes strictly: nil for white space, other characters, missing or wrong padding and for set bits
-    /// that no byte holds, so that every byte string has exactly one text.
-    package static func bytes(base64 text: some StringProtocol) -> [UInt8]? {
-        bytes(base64: Array(text.utf8))
     }
 
     package static func bytes(base64 text: ForeignText) -> [UInt8]? { bytes(base64: Array(text.utf8)) }
 
+    /// Decodes strictly: nil for white space, other characters, missing or wrong padding and for set bits
+    /// that no byte holds, so that every byte string has exactly one text.
     package static func bytes(base64 input: some BidirectionalCollection<UInt8>) -> [UInt8]? {
-        guard input.count % 4 == 0 else { return nil }
-        let padding = input.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
-        var output: [UInt8] = []
-        output.reserveCapacity(input.count / 4 * 3)
-        var bits: UInt32 = 0
-        var count = 0
-        for character in input.dropLast(padding) {
-            guard let value = values[character] else { return nil }
-            bits = bits << 6 | UInt32(value)
-            count += 6
-            if count >= 8 {
-                count -= 8
-                output.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
-            }
+        decoded(Array(input)).flatMap { base64($0).utf8.elementsEqual(input) ? $0 : nil }
+    }
+
+    /// Decodes what some clients write: white space is allowed anywhere, because they break lines. Nil for anything
+    /// else that is not base64, and for more than 2^30 characters.
+    package static func bytes(lenientBase64 text: ForeignText) -> [UInt8]? {
+        var text = text.string
+        return text.withUTF8 { text in
+            decoded(text.contains { $0 <= 0x20 } ? text.filter { $0 > 0x20 } : Array(text))
         }
-        return bits & (1 << UInt32(count) - 1) == 0 ? output : nil
+    }
+
+    private static func decoded(_ characters: [UInt8]) -> [UInt8]? {
+        guard characters.count % 4 == 0, characters.count < 1 << 30 else { return nil }
+        let padding = characters.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
+        // OpenSSL's function would take more padding, and ends at a dash.
+        let hasEnd = characters.dropLast(padding).contains {
+            $0 == UInt8(ascii: "=") || $0 == UInt8(ascii: "-")
+        }
+        guard !hasEnd else { return nil }
+        let size = characters.count / 4 * 3
+        var isValid = true
+        let bytes = [UInt8](unsafeUninitializedCapacity: size) { space, count in
+            isValid = EVP_DecodeBlock(space.baseAddress, characters, Int32(characters.count)) == Int32(size)
+            count = isValid ? size - padding : 0
+        }
+        return isValid ? bytes : nil
     }
 }

@@ -2,6 +2,7 @@
 import TestThreads
 import Testing
 import XMPPCore
+import XMPPTransport
 
 @Suite(.ownThread) struct OmemoBundleTests {
     @Test("O3 a bundle comes back from its element as it was", arguments: OmemoVersion.allCases)
@@ -77,11 +78,11 @@ import XMPPCore
         list.append(
             Element(
                 "pk", namespace: list.namespace, attributes: ["id": "1"],
-                text: Base64.encode(good.preKeys[1].key)))
+                text: Crypto.base64(good.preKeys[1].key)))
         list.append(
             Element(
                 "pk", namespace: list.namespace, attributes: ["id": "4294967295"],
-                text: Base64.encode(good.preKeys[1].key)))
+                text: Crypto.base64(good.preKeys[1].key)))
         element.children[3] = .element(list)
         #expect(try OmemoBundle(element, .omemo2) == good)
     }

@@ -7,6 +7,7 @@ import Testing
 @testable import XMPPAccount
 import XMPPCore
 @testable import XMPPModules
+import XMPPTransport
 
 /// What servers and peers do wrong, by accident or on purpose.
 @Suite(.ownThread) struct BrokenOnPurposeTests {
@@ -103,7 +104,7 @@ import XMPPCore
             let (one, other) = (try Device(1), try Device(2))
             try one.start(with: other.bundle(version))
             _ = try other.decrypt(one.encrypt("hello", version), version)
-            let good = Base64.encode(try other.encrypt("hello", version).bytes)
+            let good = Crypto.base64(try other.encrypt("hello", version).bytes)
             let keys = String(repeating: "<key rid='\(device)'>\(good)</key>", count: 5000)
             let list = version == .legacy ? keys : "<keys jid='\(romeo)'>\(keys)</keys>"
             let xml = """
@@ -124,8 +125,8 @@ import XMPPCore
         _ = try b.heard()
         let template = try #require(a.sent.first { hasContent($0) })
         let device = try b.own.device
-        let long = Base64.encode([UInt8](repeating: 7, count: 200_000))
-        for (index, text) in ["", "!", "AAAA", long, Base64.encode([UInt8](repeating: 0x33, count: 60))]
+        let long = Crypto.base64([UInt8](repeating: 7, count: 200_000))
+        for (index, text) in ["", "!", "AAAA", long, Crypto.base64([UInt8](repeating: 0x33, count: 60))]
             .enumerated()
         {
             for kex in ["true", "false"] {

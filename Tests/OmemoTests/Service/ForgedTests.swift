@@ -6,6 +6,7 @@ import Testing
 @testable import XMPPAccount
 import XMPPCore
 @testable import XMPPModules
+import XMPPTransport
 
 /// What others say in a name or under a number that is not theirs, and what comes back as an error.
 @Suite(.ownThread) struct ForgedTests {
@@ -92,7 +93,7 @@ import XMPPCore
         let own = try b.own.device
         let last = try #require(a.sent.last?.child("encrypted", OmemoVersion.omemo2.namespace))
         let read = try #require(try OmemoEncrypted.read(last, for: own, of: JID(romeo)))
-        let key = Base64.encode(try #require(read.keys.first { !$0.isKeyExchange }).bytes)
+        let key = Crypto.base64(try #require(read.keys.first { !$0.isKeyExchange }).bytes)
         for number in 1000..<1150 {
             let xml = """
                 <message xmlns='jabber:client' from='evil@verona.lit/x' id='\(number)' type='chat'>\

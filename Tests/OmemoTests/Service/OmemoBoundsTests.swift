@@ -5,6 +5,7 @@ import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
+import XMPPTransport
 
 /// Devices, keys and skipped messages that somebody makes up.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(10))) struct OmemoBoundsTests {
@@ -114,7 +115,7 @@ import XMPPCore
             parsing: """
                 <message xmlns='jabber:client' from='\(Self.evil)/x' type='chat'>\
                 <encrypted xmlns='urn:xmpp:omemo:2'><header sid='\(device.own.device)'><keys jid='\(client.jid.bare)'>\
-                <key rid='\(own)'\(kex)>\(Base64.encode(encrypted.bytes))</key></keys></header></encrypted></message>
+                <key rid='\(own)'\(kex)>\(Crypto.base64(encrypted.bytes))</key></keys></header></encrypted></message>
                 """)
     }
 

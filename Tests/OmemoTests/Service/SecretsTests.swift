@@ -108,7 +108,7 @@ import TestServers
     /// How a key could be written.
     private static func forms(_ key: [UInt8]) -> [String] {
         let hex = key.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-        let base64 = Base64.encode(key)
+        let base64 = Crypto.base64(key)
         let list = key.map(String.init).joined(separator: ", ")
         // Without the end, which depends on what follows.
         return [hex, hex.uppercased(), String(base64.dropLast(4)), list]

@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import TestThreads
 import Testing
+import XMPPCore
 import XMPPTransport
 import XMPPTestKit
 
@@ -286,7 +287,7 @@ import XMPPTestKit
         let ends = try pair(.client(trust: .file(certificates.authorityFile)), server)
         let text = try String(contentsOfFile: files.certificateFile, encoding: .utf8)
         let body = text.split(separator: "\n").filter { !$0.hasPrefix("-----") }.joined()
-        let encoded = try #require(Crypto.bytes(base64: body))
+        let encoded = try #require(Crypto.bytes(base64: ForeignText(body)))
         #expect(ends.client.tls?.channelBindings[.tlsServerEndPoint] == Crypto.digest(.sha256, encoded))
     }
 
