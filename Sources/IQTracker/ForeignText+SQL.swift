@@ -14,4 +14,17 @@ extension Row {
     package func optionalForeignText(_ column: Int) -> ForeignText? {
         optionalText(column).map { ForeignText($0) }
     }
+
+    /// Returns the address of a column.
+    ///
+    /// - Parameter row: What the row stores, for the error.
+    /// - Throws: `databaseCorrupt` for another text.
+    package func jid(_ column: Int, of row: @autoclosure () -> String) throws(HandlerError) -> JID {
+        do throws(JIDError) { return try JID(text(column)) } catch {
+            throw HandlerError(
+                .databaseCorrupt,
+                "\(row()) is stored with a broken address; restore the database from a copy: \(error)",
+                cause: error)
+        }
+    }
 }

@@ -66,10 +66,9 @@ package struct InboundRequestTable: Sendable {
 
     /// Returns whether the request was neither answered nor ended by its time.
     package func isOpen(_ iq: IQ, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first(
+        try step.exists(
             "SELECT 1 FROM inbound_request WHERE account = ? AND peer = ? AND stanza_id = ?", account,
-            Self.peer(iq), iq.id
-        ) { $0.integer(0) } != nil
+            Self.peer(iq), iq.id)
     }
 
     /// A request that ended.

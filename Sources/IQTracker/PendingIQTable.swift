@@ -107,18 +107,14 @@ package struct PendingIQTable: Sendable {
     ///
     /// - Parameters:
     ///   - iq: The answer.
+    ///   - number: The answer's place among all that arrived in the session, when it was there before and was to be handled
+    ///     later.
     ///   - own: The account's own address, full once a resource is bound.
     ///   - step: The step.
     /// - Returns: The request with its handler, or why there is none.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    package func claim(answer iq: IQ, own: JID, in step: borrowing Step) throws(HandlerError) -> Match {
-        try claim(answer: iq, number: nil, own: own, in: step)
-    }
-
-    /// - Parameter number: The answer's place among all that arrived in the session, when it was there before and was to be
-    ///   handled later.
     package func claim(
-        answer iq: IQ, number: UInt32?, own: JID, in step: borrowing Step
+        answer iq: IQ, number: UInt32? = nil, own: JID, in step: borrowing Step
     ) throws(HandlerError) -> Match {
         guard let request = try find(iq.id, in: step), request.number == number else { return .unknown }
         guard PeerRule.accepts(from: iq.from, asked: request.peer, account: own, isError: iq.type == .error)
@@ -300,16 +296,10 @@ package struct PendingIQTable: Sendable {
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> Request {
-        let peer: JID?
-        do throws(JIDError) {
-            peer = if let text = row.optionalText(1) { try JID(text) } else { nil }
-        } catch {
-            throw HandlerError(
-                .databaseCorrupt, "the request '\(row.text(0))' is stored with a broken address: \(error)",
-                cause: error)
-        }
-        return Request(
-            stanzaID: row.foreignText(0), peer: peer, handler: AnyHandlerID(rawValue: row.integer(2)),
+        Request(
+            stanzaID: row.foreignText(0),
+            peer: row.isNull(1) ? nil : try row.jid(1, of: "the request '\(row.text(0))'"),
+            handler: AnyHandlerID(rawValue: row.integer(2)),
             timeoutPolicy: RequestTimeoutPolicy(rawValue: row.integer(3)) ?? .call,
             number: row.optionalInteger(4).map { UInt32(truncatingIfNeeded: $0) })
     }

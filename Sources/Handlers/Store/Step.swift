@@ -45,6 +45,11 @@ public struct Step: Readable {
         try transaction.connection.first(sql, values, read)
     }
 
+    /// Returns whether a query has a row.
+    package func exists(_ sql: String, _ values: any SQLConvertible...) throws(HandlerError) -> Bool {
+        try transaction.connection.first(sql, values) { _ in true } ?? false
+    }
+
     /// Returns all rows of a result.
     ///
     /// - Parameters:

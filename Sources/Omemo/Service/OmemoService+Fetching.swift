@@ -86,13 +86,12 @@ extension OmemoService {
 
     /// Asks for the list again when a device writes that is not on it (XEP-0384 section 6).
     func checkListed(_ peer: OmemoAddress, in step: borrowing Step) throws {
-        let isListed = try step.first(
+        let isListed = try step.exists(
             """
             SELECT 1 FROM omemo_device
             WHERE account = ? AND jid = ? AND namespace = ? AND device = ? AND removed_at IS NULL
-            """, account.id, peer.jid.description, peer.version.namespace, peer.device.rawValue
-        ) { _ in true }
-        guard isListed == nil else { return }
+            """, account.id, peer.jid.description, peer.version.namespace, peer.device.rawValue)
+        guard !isListed else { return }
         // A list that nobody ever asked for is asked for when it is needed.
         guard let learnedAt = try deviceLists.learnedAt(peer.jid, peer.version, in: step),
             step.now - learnedAt > Self.listPause

@@ -69,12 +69,11 @@ struct OmemoDutyTable {
     }
 
     func isOpen(_ kind: Kind, to peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first(
+        try step.exists(
             """
             SELECT 1 FROM omemo_duty WHERE account = ? AND jid = ? AND device = ? AND namespace = ? AND kind = ?
                 AND done_at IS NULL
-            """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue
-        ) { _ in true } ?? false
+            """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue)
     }
 
     /// Forgets a duty that is not needed any more.

@@ -34,10 +34,9 @@ struct OmemoIdentityTable {
     }
 
     private func hasVerified(_ user: String, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first(
+        try step.exists(
             "SELECT 1 FROM omemo_identity WHERE account = ? AND jid = ? AND trust = ? LIMIT 1", account, user,
-            OmemoTrust.verified.rawValue
-        ) { _ in true } ?? false
+            OmemoTrust.verified.rawValue)
     }
 
     /// Nil when the key was never seen.

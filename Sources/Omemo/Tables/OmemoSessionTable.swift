@@ -149,9 +149,8 @@ extension OmemoSessionTable {
 
     /// Forgets undecided keys that no device has, oldest first; all of them without a session.
     private func trimKeys(of user: String, in step: borrowing Step) throws(HandlerError) {
-        let hasSession = try step.first(
-            "SELECT 1 FROM omemo_session WHERE account = ? AND jid = ? LIMIT 1", account, user
-        ) { _ in true }
+        let hasSession = try step.exists(
+            "SELECT 1 FROM omemo_session WHERE account = ? AND jid = ? LIMIT 1", account, user)
         try step.execute(
             """
             DELETE FROM omemo_identity WHERE account = ?1 AND jid = ?2 AND identity IN (
@@ -159,6 +158,6 @@ extension OmemoSessionTable {
                     AND identity NOT IN
                         (SELECT identity FROM omemo_device_identity WHERE account = ?1 AND jid = ?2)
                 ORDER BY first_seen DESC, identity LIMIT ?3 OFFSET ?4)
-            """, account, user, Int64.max, hasSession == nil ? 0 : Self.maximumUnusedKeys)
+            """, account, user, Int64.max, hasSession ? Self.maximumUnusedKeys : 0)
     }
 }

@@ -28,10 +28,9 @@ struct OmemoWaitingTable {
     }
 
     func hasAny(for target: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first(
+        try step.exists(
             "SELECT 1 FROM omemo_waiting WHERE account = ? AND target = ? LIMIT 1", account,
-            target.description
-        ) { _ in true } ?? false
+            target.description)
     }
 
     func count(in step: borrowing Step) throws(HandlerError) -> Int {

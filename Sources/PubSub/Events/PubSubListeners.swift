@@ -89,9 +89,8 @@ struct PubSubListeners {
     private func isBound<Context>(
         _ handler: Durable<Context>, as id: AnyHandlerID, in step: borrowing Step
     ) throws(HandlerError) -> Bool {
-        try step.first(
+        try step.exists(
             "SELECT 1 FROM handler WHERE id = ? AND name = ? AND version = ? AND arguments = ?", id,
-            handler.name, handler.version, handler.arguments
-        ) { $0.integer(0) } != nil
+            handler.name, handler.version, handler.arguments)
     }
 }

@@ -68,10 +68,9 @@ package struct ArchiveTable {
     func isUnderWay(_ query: some TextConvertible & SQLConvertible, of archive: JID, in step: borrowing Step)
         throws(HandlerError) -> Bool
     {
-        try step.first(
+        try step.exists(
             "SELECT 1 FROM archive_query WHERE account = ? AND query = ? AND jid = ?", account, query,
-            archive.description
-        ) { $0.integer(0) } != nil
+            archive.description)
     }
 
     /// - Returns: False when it is not under way any more.
@@ -193,9 +192,7 @@ package struct ArchiveTable {
     }
 
     func keepsPlace(in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first("SELECT 1 FROM archive WHERE account = ? AND kept_id IS NOT NULL LIMIT 1", account) {
-            $0.integer(0)
-        } != nil
+        try step.exists("SELECT 1 FROM archive WHERE account = ? AND kept_id IS NOT NULL LIMIT 1", account)
     }
 
     /// Every message is handled.
@@ -308,20 +305,18 @@ package struct ArchiveTable {
 
     /// Returns whether any archive is being fetched or is to be.
     func isCatchingUp(in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first(
+        try step.exists(
             """
             SELECT 1 FROM archive
             WHERE account = ? AND state IN (\(State.waiting.sql), \(State.fetching.sql)) LIMIT 1
-            """, account
-        ) { $0.integer(0) } != nil
+            """, account)
     }
 
     func isInUse(_ archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first(
+        try step.exists(
             "SELECT 1 FROM archive WHERE account = ? AND jid = ? AND last_id IS NOT NULL AND failure IS NULL",
             account,
-            archive.description
-        ) { $0.integer(0) } != nil
+            archive.description)
     }
 
     func remove(_ archive: JID, in step: borrowing Step) throws(HandlerError) {

@@ -85,9 +85,8 @@ struct DeliveryTable {
     }
 
     func hasWritten(to peer: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first(
-            "SELECT 1 FROM delivery WHERE account = ? AND peer = ? LIMIT 1", account, peer.bare.description
-        ) { $0.integer(0) } != nil
+        try step.exists(
+            "SELECT 1 FROM delivery WHERE account = ? AND peer = ? LIMIT 1", account, peer.bare.description)
     }
 
     /// Removes what is over.
@@ -100,12 +99,8 @@ struct DeliveryTable {
     }
 
     private static func read(_ row: borrowing Handlers.Row) throws(HandlerError) -> Row {
-        guard let peer = try? JID(row.text(1)) else {
-            throw HandlerError(
-                .databaseCorrupt, "a delivery has no readable address; restore the database from a copy")
-        }
         let delivery = Delivery(
-            id: row.foreignText(0), peer: peer, sentAt: row.timestamp(2),
+            id: row.foreignText(0), peer: try row.jid(1, of: "a delivery"), sentAt: row.timestamp(2),
             acknowledgedAt: row.optionalTimestamp(3), deliveredAt: row.optionalTimestamp(4),
             attempts: Int(row.quantity(6)), failure: row.optionalText(5).map(failure))
         return Row(

@@ -62,9 +62,7 @@ struct CapabilityTable {
     }
 
     func isKnown(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first("SELECT 1 FROM capability WHERE verification = ?", verification) {
-            $0.integer(0)
-        } != nil
+        try step.exists("SELECT 1 FROM capability WHERE verification = ?", verification)
     }
 
     /// - Returns: False when it is being asked for already, or too much is.

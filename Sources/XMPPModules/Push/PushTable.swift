@@ -165,8 +165,6 @@ package struct PushTable {
     /// Returns whether a request still waits for its answer.
     func isWaiting(_ id: ForeignText?, in step: borrowing Step) throws(HandlerError) -> Bool {
         guard let id else { return false }
-        return try step.first("SELECT 1 FROM request WHERE account = ? AND stanza_id = ?", account, id) {
-            (_) throws(HandlerError) in true
-        } ?? false
+        return try step.exists("SELECT 1 FROM request WHERE account = ? AND stanza_id = ?", account, id)
     }
 }

@@ -180,12 +180,11 @@ extension RoomTable {
     func hasUnsent(in stay: String, to room: JID, before: Bool = false, in step: borrowing Step)
         throws(HandlerError) -> Bool
     {
-        try step.first(
+        try step.exists(
             """
             SELECT 1 FROM room_message WHERE account = ? AND room = ? AND ticket IS DISTINCT FROM ?
             AND (ticket IS NOT NULL OR ? = 0) LIMIT 1
-            """, account, room.description, stay, before
-        ) { $0.integer(0) } != nil
+            """, account, room.description, stay, before)
     }
 
     /// The messages that were not sent in this stay, in order.
@@ -211,10 +210,9 @@ extension RoomTable {
 
     func isUnconfirmed(_ id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError) -> Bool
     {
-        try step.first(
+        try step.exists(
             "SELECT 1 FROM room_message WHERE account = ? AND room = ? AND stanza_id = ?", account,
-            room.description, id
-        ) { $0.integer(0) } != nil
+            room.description, id)
     }
 
     /// The room has sent it back, or never will.

@@ -296,9 +296,7 @@ struct RoomTable {
     }
 
     func keepsTime(in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first("SELECT 1 FROM room WHERE account = ? AND kept_time IS NOT NULL LIMIT 1", account) {
-            $0.integer(0)
-        } != nil
+        try step.exists("SELECT 1 FROM room WHERE account = ? AND kept_time IS NOT NULL LIMIT 1", account)
     }
 
     /// Every message is handled.

@@ -167,10 +167,9 @@ struct SubscriptionTable {
 
     /// Returns whether a request to that contact has not reached the server, as far as is known.
     func isUnderWay(to jid: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first(
+        try step.exists(
             "SELECT 1 FROM subscription_stanza WHERE account = ? AND jid = ? AND type = 'subscribe'", account,
-            jid.description
-        ) { _ in true } ?? false
+            jid.description)
     }
 
     // MARK: Handlers that wait for a decision
