@@ -288,7 +288,7 @@ let package = Package(
         .testTarget(
             name: "XMPPTransportTests",
             dependencies: [
-                "HandlersTestKit", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit",
+                "COpenSSL", "HandlersTestKit", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit",
                 "XMPPTransport",
             ]),
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),

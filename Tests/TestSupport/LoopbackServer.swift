@@ -1,4 +1,5 @@
 import Foundation
+import Platform
 import Synchronization
 import Testing
 package import XMPPTransport
@@ -77,6 +78,14 @@ package final class Listener: Sendable {
         }
         guard result else { throw POSIXError(.EADDRINUSE) }
         return address
+    }
+}
+
+extension Socket {
+    /// Returns two sockets connected to each other.
+    package static func pair() throws -> (Socket, Socket) {
+        let (one, other) = try StreamSocket.pair()
+        return (Socket(one, peer: "a socket pair"), Socket(other, peer: "a socket pair"))
     }
 }
 

@@ -76,9 +76,6 @@ public struct HandlerArgument: Hashable, Sendable {
         self.type = TypeName.text(type)
         self.hasDefault = hasDefault
     }
-
-    /// Whether rows without it can be read.
-    var mayBeMissing: Bool { hasDefault || type.hasSuffix("?") }
 }
 
 extension ErrorCode<HandlerError> {

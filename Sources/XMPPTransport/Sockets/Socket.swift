@@ -18,29 +18,9 @@ package final class Socket: ByteStream {
         handle.sendAtOnce()
     }
 
-    /// Takes over an open descriptor, for instance one that `accept` or `socketpair` gave.
-    ///
-    /// - Throws: `ErrorCode<TransportError>.systemFailure` when it is not a socket; the descriptor is then closed.
-    package convenience init(adopting fileDescriptor: Int32, peer: String) throws(TransportError) {
-        do throws(Errno) {
-            self.init(try StreamSocket(adopting: fileDescriptor), peer: peer)
-        } catch {
-            throw TransportError(
-                .systemFailure, "The descriptor for \(peer) is not usable.", cause: error.detail)
-        }
-    }
-
     package var fileDescriptor: Int32 { handle?.descriptor ?? -1 }
 
     package func close() { handle = nil }
-
-    /// Returns two sockets connected to each other, for tests and for waking a poll.
-    package static func pair() throws(TransportError) -> (Socket, Socket) {
-        do throws(Errno) {
-            let (one, other) = try StreamSocket.pair()
-            return (Socket(one, peer: "a socket pair"), Socket(other, peer: "a socket pair"))
-        } catch { throw creationFailure(error) }
-    }
 
     /// Accepts a waiting connection of a listening descriptor; nil when none waits.
     package static func accept(from listener: Int32) throws(TransportError) -> Socket? {

@@ -153,20 +153,6 @@ package final class TLSSession {
     /// The version in OpenSSL's words, for instance `TLSv1.3`.
     package var protocolVersion: String { String(cString: SSL_get_version(ssl)) }
 
-    /// The cipher suite, for instance `TLS_AES_256_GCM_SHA384`.
-    package var cipherSuite: String {
-        SSL_get_current_cipher(ssl).map { String(cString: SSL_CIPHER_get_name($0)) } ?? ""
-    }
-
-    /// The protocol that ALPN agreed on, nil when none.
-    package var negotiatedProtocol: String? {
-        var name: UnsafePointer<UInt8>?
-        var length: UInt32 = 0
-        SSL_get0_alpn_selected(ssl, &name, &length)
-        guard let name, length > 0 else { return nil }
-        return String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
-    }
-
     /// Whether it goes on from an earlier session, without certificates.
     package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
 
