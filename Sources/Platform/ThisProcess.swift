@@ -26,6 +26,23 @@ package enum ThisProcess {
         return count == text.count && digits.count == 32 ? digits : nil
     }
 
+    /// Raises the number of files that this process may open as far as the system allows.
+    ///
+    /// - Returns: That number.
+    package static func raiseFileLimit() -> Int {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return .max }
+        if limit.rlim_cur < limit.rlim_max {
+            var highest = limit
+            highest.rlim_cur = limit.rlim_max
+            if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &highest) == 0 { limit = highest }
+        }
+        return Int(clamping: limit.rlim_cur)
+    }
+
+    /// The number of processors that it may use, from 1.
+    package static var processors: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
+
     /// Dies at once, as by `kill -9`.
     package static func kill() { _ = Glibc.kill(getpid(), SIGKILL) }
 

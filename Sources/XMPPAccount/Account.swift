@@ -45,6 +45,12 @@ public final class Account: Sendable {
     private let moduleList: Mutex<ModuleList>
     private let policy: Mutex<AcknowledgementPolicy>
     private let attention = Mutex(ClientState.active)
+    /// What the accounts of a host share; nil for an account of its own.
+    let host: HostServices?
+    /// Called when the account has given up its stream for good.
+    let gaveUp: @Sendable (Account, AccountError) -> Void
+    /// Calls the turns of the account's loop.
+    private let driver: any LoopDriver
     let mailbox: Mailbox
     /// Whether this process owns the stream, so that others need no notice of its stanzas.
     let ownsStream = Atomic(false)
@@ -62,7 +68,17 @@ public final class Account: Sendable {
     ///   - configuration: Address, password and where to connect.
     ///   - store: A store opened with `Account.schemas`.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails; ``AccountError`` `invalidConfiguration`.
-    public init(_ configuration: AccountConfiguration, store: HandlerStore) throws {
+    public convenience init(_ configuration: AccountConfiguration, store: HandlerStore) throws {
+        try self.init(configuration, store: store, on: nil) { _, _ in }
+    }
+
+    /// - Parameters:
+    ///   - host: What the accounts of its host share; nil for an account of its own.
+    ///   - gaveUp: Called on the account's thread when the account has given up its stream for good.
+    init(
+        _ configuration: AccountConfiguration, store: HandlerStore, on host: HostServices?,
+        gaveUp: @escaping @Sendable (Account, AccountError) -> Void
+    ) throws {
         try configuration.validate()
         OpenSSL.start
         if let hash = Crypto.missing {
@@ -78,7 +94,9 @@ public final class Account: Sendable {
         self.configuration = configuration
         self.store = store
         hub = EventHub(configuration)
-        mailbox = try Mailbox()
+        (self.host, self.gaveUp) = (host, gaveUp)
+        driver = host?.driver ?? store.system.driver
+        mailbox = try Mailbox(driver)
         let id = try store.step { step in
             try Self.checkTables(in: step)
             try step.execute(
@@ -346,7 +364,7 @@ public final class Account: Sendable {
         do {
             try thread.withLock { thread in
                 guard thread == nil, !mailbox.isClosed else { return }
-                thread = try store.system.driver.start("account", blocksSignals: false) { [self] in
+                thread = try driver.start("account", blocksSignals: false) { [self] in
                     AccountLoop(self)
                 }
             }

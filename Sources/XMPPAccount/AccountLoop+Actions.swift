@@ -27,7 +27,9 @@ extension AccountLoop {
         case .abandon: abandon()
         case .logOut(let caller): feed(.loggedOut(caller, failure { try logOut() }))
         case .finish(let callers, let error): for caller in callers { finish(caller, error) }
-        case .send(let event): account.hub.send(event)
+        case .send(let event):
+            account.hub.send(event)
+            if case .stopped(let error) = event { account.gaveUp(account, error) }
         case .shutDown:
             for late in account.mailbox.close() { refuse(late) }
             account.hub.finish()

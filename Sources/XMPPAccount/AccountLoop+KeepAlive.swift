@@ -12,14 +12,14 @@ extension AccountLoop {
     }
 
     /// Takes the answers out that change nothing in the store, and so need no step.
-    func removeAnswers(_ events: [StreamParser.Event]) -> [StreamParser.Event] {
+    func removeAnswers(_ events: ArraySlice<StreamParser.Event>) -> ArraySlice<StreamParser.Event> {
         guard let stream, let rules = machine.stream, rules.keepAlive.requestedAt != nil else {
             return events
         }
         let rest =
             rules.isManaged
-            ? Array(events.drop { isEmptyAck($0, rules.management) })
-            : events.filter { !isPong($0, on: stream) }
+            ? events.drop { isEmptyAck($0, rules.management) }
+            : events.filter { !isPong($0, on: stream) }[...]
         if rest.count < events.count { feed(.answered) }
         return rest
     }

@@ -15,7 +15,7 @@ extension AccountLoop {
     private static let batchLimit = 512
 
     /// The work of a step after its commit.
-    private struct Aftermath {
+    fileprivate struct Aftermath {
         var inbound: InboundStep?
         var fault: StreamFault?
         /// The number of events processed.
@@ -32,25 +32,99 @@ extension AccountLoop {
     }
 
     /// The time for which a step processes input before it commits: what one slow handler took must not wait for the next one.
-    private static let longStep = Duration.milliseconds(20)
+    private var longestStep: Duration { account.host?.slice ?? .milliseconds(20) }
+
+    /// What a step takes in, and what becomes of it.
+    final class Intake {
+        let events: ArraySlice<StreamParser.Event>
+        let commands: [StepCommand]
+        /// What came before stream management began, ahead of `events`.
+        let uncounted: [StreamParser.Event]
+        fileprivate var aftermath = Aftermath()
+
+        init(
+            _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand],
+            _ uncounted: [StreamParser.Event]
+        ) {
+            (self.events, self.commands, self.uncounted) = (events, commands, uncounted)
+        }
+    }
 
     /// Takes in what arrived and was asked, in one step, or in several when handlers are slow.
     ///
     /// - Parameter uncounted: What came before stream management began, ahead of `events`.
     func runStep(
-        _ events: [StreamParser.Event], _ commands: [StepCommand], uncounted: [StreamParser.Event] = []
+        _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand],
+        uncounted: [StreamParser.Event] = []
     ) {
-        guard !machine.isFenced || commands.isEmpty else {
-            return commands.forEach { $0.finish(.failure(AccountError.fenced)) }
+        var next = beginStep(events, commands, uncounted: uncounted)
+        while let step = next {
+            step.run()
+            endStep()
+            next = nil
+            guard let stream, !stream.unread.isEmpty else { return }
+            let unread = stream.unread
+            stream.unread = []
+            next = beginStep(unread, [])
         }
-        var rest = answerAhead(events[...])
-        var taken = runOneStep(rest, commands, uncounted)
-        while let count = taken, count < rest.count, let stream {
+    }
+
+    /// Begins a step, which others may share; ``endStep()`` ends it.
+    ///
+    /// - Returns: Nil when the step was given up.
+    func beginStep(
+        _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand],
+        uncounted: [StreamParser.Event] = []
+    ) -> GroupedStep? {
+        let intake = Intake(answerAhead(events), commands, uncounted)
+        if machine.isFenced, !commands.isEmpty {
+            give(up: intake, AccountError.fenced)
+            return nil
+        }
+        do {
+            if BuiltInFault.splitCommit.isOn { try countApart(intake.events) }
+            if BuiltInFault.ackBeforeCommit.isOn { try acknowledgeAhead(intake.events) }
+        } catch {
+            give(up: intake, error)
+            react(to: error, while: .storing(hasArrivals: !events.isEmpty || !uncounted.isEmpty))
+            return nil
+        }
+        let grouped =
+            if let ownership {
+                ownership.step.grouped { [self] step in
+                    try account.mailbox.asLoop { try work(intake, in: step) }
+                }
+            } else {
+                GroupedStep(in: account.store) { [self] step in try workWithoutStream(intake, in: step) }
+            }
+        step = (intake, grouped)
+        return grouped
+    }
+
+    private func give(up intake: Intake, _ error: any Error) {
+        for command in intake.commands { command.finish(.failure(error)) }
+    }
+
+    /// Performs the actions after the commit of the step that has begun, if any.
+    func endStep() {
+        guard let (intake, grouped) = step else { return }
+        step = nil
+        switch grouped.result {
+        case .success:
+            let aftermath = intake.aftermath
+            stream?.stepRetry = nil
+            for (command, result) in zip(intake.commands, aftermath.results) { command.finish(result) }
+            follow(aftermath)
+            guard aftermath.taken < intake.events.count, let stream else { return }
             // Whoever waits for the stream need not wait for all that was read: what is not counted comes again.
             stream.isLeaving = machine.stream?.isManaged == true && account.mailbox.isLeaving
-            if stream.isLeaving { return }
-            rest = answerAhead(rest.dropFirst(count))
-            taken = runOneStep(rest, [], [])
+            if !stream.isLeaving { stream.unread = intake.events.dropFirst(aftermath.taken) }
+        case .failure(let error):
+            give(up: intake, error)
+            react(
+                to: error,
+                while: .storing(hasArrivals: !intake.events.isEmpty || !intake.uncounted.isEmpty))
+        case nil: break
         }
     }
 
@@ -63,42 +137,15 @@ extension AccountLoop {
         return events.dropFirst()
     }
 
-    /// - Returns: How many of the events were taken in; nil when the step was given up.
-    private func runOneStep(
-        _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand], _ uncounted: [StreamParser.Event]
-    ) -> Int? {
-        do {
-            if BuiltInFault.splitCommit.isOn { try countApart(events) }
-            if BuiltInFault.ackBeforeCommit.isOn { try acknowledgeAhead(events) }
-            let aftermath =
-                if let ownership {
-                    try ownership.step.run { step in try work(uncounted, events, commands, in: step) }
-                } else {
-                    try account.store.step { step in try workWithoutStream(commands, in: step) }
-                }
-            stream?.stepRetry = nil
-            for (command, result) in zip(commands, aftermath.results) { command.finish(result) }
-            follow(aftermath)
-            return aftermath.taken
-        } catch {
-            for command in commands { command.finish(.failure(error)) }
-            react(to: error, while: .storing(hasArrivals: !events.isEmpty || !uncounted.isEmpty))
-            return nil
+    /// The step of a process that is not the owner: what its commands send waits in the outbox for a stream.
+    private func workWithoutStream(_ intake: Intake, in step: borrowing Step) throws {
+        for command in intake.commands {
+            intake.aftermath.results.append(try attempt(command, in: step))
         }
     }
 
-    /// The step of a process that is not the owner: what its commands send waits in the outbox for a stream.
-    private func workWithoutStream(_ commands: [StepCommand], in step: borrowing Step) throws -> Aftermath {
-        var aftermath = Aftermath()
-        for command in commands { aftermath.results.append(try attempt(command, in: step)) }
-        return aftermath
-    }
-
     /// The step itself; the numbers are those of the path at the top of Account.swift.
-    private func work(
-        _ uncounted: [StreamParser.Event], _ events: ArraySlice<StreamParser.Event>,
-        _ commands: [StepCommand], in step: borrowing Step
-    ) throws -> Aftermath {
+    private func work(_ intake: Intake, in step: borrowing Step) throws {
         var aftermath = Aftermath()
         if let stream, let rules = machine.stream {
             var inbound = account.inboundStep(
@@ -106,24 +153,24 @@ extension AccountLoop {
                 flushMark: stream.flushMark, now: now, management: rules.management)
             try inbound.findDeferred(now: now, in: step)
             // 1 to 5, for each element.
-            for event in uncounted where aftermath.fault == nil {
+            for event in intake.uncounted where aftermath.fault == nil {
                 aftermath.record(try inbound.process(event, isCounted: false, in: step))
             }
             let start = account.configuration.time.monotonic()
-            for event in events where aftermath.fault == nil {
+            for event in intake.events where aftermath.fault == nil {
                 aftermath.record(try inbound.process(event, in: step))
                 aftermath.taken += 1
-                if account.configuration.time.monotonic() - start >= Self.longStep { break }
+                if account.configuration.time.monotonic() - start >= longestStep { break }
             }
-            let isAtEnd = aftermath.taken == events.count
+            let isAtEnd = aftermath.taken == intake.events.count
             if aftermath.fault == nil, isAtEnd, let error = stream.parserError {
                 aftermath.fault = try inbound.meetEndOfReading(error, in: step)
             }
             aftermath.inbound = inbound
         }
-        for command in commands { aftermath.results.append(try attempt(command, in: step)) }
+        for command in intake.commands { aftermath.results.append(try attempt(command, in: step)) }
         if let stream { try finish(&aftermath, stream, in: step) }
-        return aftermath
+        intake.aftermath = aftermath
     }
 
     /// Runs one command; its error is its own unless the store failed.

@@ -8,10 +8,12 @@ extension AccountLoop {
     /// that is written to the disk.
     func prepareTLS() {
         if account.configuration.usedNetwork.isSimulated { return }
+        // The accounts of a host share a context, which the first of them has prepared.
+        if loginMemory.hasContext(for: account.configuration) { return }
         preparation = try? WorkerThread("account TLS", blocksSignals: true) {
             [loginMemory, configuration = account.configuration] in
             // A failure is met again, and reported, when the stream is opened.
-            _ = try? loginMemory.context { () throws(TransportError) in try configuration.tlsContext() }
+            _ = try? loginMemory.context(for: configuration)
         }
     }
 
@@ -21,10 +23,16 @@ extension AccountLoop {
                 configuration: account.configuration,
                 login: StoredLogin(account: account, owner: try owner), memory: loginMemory,
                 resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
-            let (events, mailbox) = (events, account.mailbox)
+            let (events, mailbox, gate) = (events, account.mailbox, account.host?.gate)
             openers[attempt] = Task(executorPreference: events) {
                 let result: Result<StreamOpener.Opening, any Error>
-                do { result = .success(try await opener.open(on: events)) } catch { result = .failure(error) }
+                do {
+                    try await gate?.enter()
+                    defer { gate?.leave() }
+                    result = .success(try await opener.open(on: events))
+                } catch {
+                    result = .failure(error)
+                }
                 let isTaken = mailbox.post(.opened(result, attempt: attempt))
                 if !isTaken, case .success(.opened(let stream)) = result { stream.connection.closeDirty() }
             }
@@ -86,7 +94,7 @@ extension AccountLoop {
         for event in started.events { account.hub.send(event) }
         for answer in opened.answers { account.hub.send(.streamManagementAnswered(answer)) }
         feed(.started(rules))
-        runStep(opened.early, [], uncounted: opened.uncounted)
+        runStep(opened.early[...], [], uncounted: opened.uncounted)
         return nil
     }
 

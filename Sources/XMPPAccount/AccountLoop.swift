@@ -7,13 +7,13 @@ import XMPPTransport
 ///
 /// Stanzas and commands that arrived since the last turn share one step. ``AccountMachine`` decides when streams start and end; the
 /// loop performs its actions.
-final class AccountLoop: DrivenLoop {
+final class AccountLoop: GroupedLoop {
     let account: Account
     private(set) var machine = AccountMachine()
     /// The connection of the open stream.
     var stream: OpenStream?
     var ownership: Ownership? { didSet { account.ownsStream.store(ownership != nil, ordering: .relaxed) } }
-    let loginMemory = LoginMemory()
+    let loginMemory: LoginMemory
     /// Prepares TLS for the first stream.
     var preparation: WorkerThread?
     /// Runs the tasks that open and close streams between the steps.
@@ -24,6 +24,10 @@ final class AccountLoop: DrivenLoop {
     var opened: OpenedStream?
     /// When the last pause ended, by the monotonic clock.
     private var awakeAt = Duration.zero
+    /// Whether the account was open when the turn began.
+    private var isWorking = false
+    /// The step of the turn that has begun.
+    var step: (intake: Intake, grouped: GroupedStep)?
     /// The last pause: when it started, by the monotonic clock, and its planned length; nil before the first turn and after a turn
     /// without a pause.
     private var pause: (startedAt: Duration, planned: Duration)?
@@ -38,6 +42,7 @@ final class AccountLoop: DrivenLoop {
 
     init(_ account: Account) {
         self.account = account
+        loginMemory = LoginMemory(account.host?.contexts)
         events = EventLoop(clock: account.configuration.usedNetwork.clock) {
             [signal = account.mailbox.signal] in signal.raise()
         }
@@ -56,12 +61,29 @@ final class AccountLoop: DrivenLoop {
 
     // MARK: A turn
 
-    func turn(_ found: [PollEntry]) -> Pause? {
-        account.mailbox.startTurn()
-        defer { account.mailbox.endTurn() }
+    var signal: WakeSignal? { account.mailbox.signal }
+
+    /// Reads, and begins a step for stanzas and commands.
+    func beginTurn(_ found: [PollEntry]) -> (any GroupedWork)? { account.mailbox.asLoop { beginWork(found) } }
+
+    /// Ends the step, then does everything that depends on time.
+    func endTurn() -> Pause? { account.mailbox.asLoop { endWork() } }
+
+    private func beginWork(_ found: [PollEntry]) -> GroupedStep? {
         endPause(found)
         events.runJobs()
-        if !isClosed { work() }
+        isWorking = !isClosed
+        guard isWorking else { return nil }
+        ownership?.acquireLockIfFree()
+        let events = removeAnswers(receive())
+        let (commands, hasNewRows) = removeCommands()
+        if hasNewRows { stream?.hasMore = true }
+        machine.configure(acknowledgements: account.acknowledgements, keepAlive: keepAliveInterval)
+        return beginStep(events, commands)
+    }
+
+    private func endWork() -> Pause? {
+        if isWorking { finishWork() }
         guard isClosed else {
             account.runner.rest(atMost: longestRest)
             return startPause()
@@ -74,18 +96,13 @@ final class AccountLoop: DrivenLoop {
         return nil
     }
 
-    /// Steps for stanzas and commands, then everything that depends on time.
-    private func work() {
-        ownership?.acquireLockIfFree()
-        let events = removeAnswers(receive())
-        let (commands, hasNewRows) = removeCommands()
-        if hasNewRows { stream?.hasMore = true }
-        machine.configure(acknowledgements: account.acknowledgements, keepAlive: keepAliveInterval)
-        step(events, commands)
+    private func finishWork() {
+        endStep()
         if machine.isTakingOver { return }
         endAbandonedLeave()
         // What arrived by now is read first: an answer may be in it.
-        feed(.time(readAt: stream?.connection.isDrained == true ? awakeAt : nil))
+        let isRead = stream.map { $0.connection.isDrained && $0.unread.isEmpty } ?? false
+        feed(.time(readAt: isRead ? awakeAt : nil))
         forgetDuplicates()
         writeClientState()
         flush()
@@ -98,7 +115,8 @@ final class AccountLoop: DrivenLoop {
         broke(AccountError(.connectionFailed, "the stream was to be closed, and that failed"))
     }
 
-    private func step(_ events: [StreamParser.Event], _ commands: [Command]) {
+    /// - Returns: The last step for these events and commands; nil when nothing is left for one.
+    private func beginStep(_ events: ArraySlice<StreamParser.Event>, _ commands: [Command]) -> GroupedStep? {
         var events = events
         var steps: [StepCommand] = []
         for (index, command) in commands.enumerated() {
@@ -119,7 +137,7 @@ final class AccountLoop: DrivenLoop {
             (events, steps) = ([], [])
             control(command)
         }
-        if !events.isEmpty || !steps.isEmpty || isStepDue { runStep(events, steps) }
+        return !events.isEmpty || !steps.isEmpty || isStepDue ? beginStep(events, steps) : nil
     }
 
     /// Returns the commands posted since the last turn; during a takeover only its result.
@@ -158,7 +176,7 @@ final class AccountLoop: DrivenLoop {
 
     private func startPause() -> Pause {
         (pause, ownEntries) = (nil, 0)
-        if let stream, stream.connection.hasBufferedInput { return .none }
+        if let stream, stream.connection.hasBufferedInput || !stream.unread.isEmpty { return .none }
         let rest = timeUntilDue
         var next = Pause([PollEntry(account.mailbox.signal.fileDescriptor)], milliseconds: rest?.milliseconds)
         if let stream {
@@ -235,13 +253,20 @@ final class AccountLoop: DrivenLoop {
 
     /// The maximum number of bytes that a turn reads; the rest stays in the socket, whose window then holds the server
     /// back. Parsed, it takes some times the memory, of which a worker has little.
-    private var readLimit: Int { account.configuration.role == .worker ? 32 * 1024 : 256 * 1024 }
+    private var readLimit: Int {
+        if account.host != nil { return 64 * 1024 }
+        return account.configuration.role == .worker ? 32 * 1024 : 256 * 1024
+    }
 
     /// The bytes of the last read; kept, as growing a new buffer costs more than parsing it.
     private var input: [UInt8] = []
 
-    private func receive() -> [StreamParser.Event] {
+    private func receive() -> ArraySlice<StreamParser.Event> {
         guard let stream, !stream.isLeaving else { return [] }
+        if !stream.unread.isEmpty {
+            defer { stream.unread = [] }
+            return stream.unread
+        }
         input.removeAll(keepingCapacity: true)
         do {
             var isOpen = true
@@ -266,10 +291,10 @@ final class AccountLoop: DrivenLoop {
             if !isOpen && events.isEmpty {
                 broke(AccountError(.connectionFailed, "\(stream.connection.peer) closed the connection"))
             }
-            return events
+            return events[...]
         } catch let error as StreamParserError {
             stream.parserError = error
-            return error.events
+            return error.events[...]
         } catch {
             broke(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
         }

@@ -67,7 +67,7 @@ final class Mailbox: Sendable {
     let signal: WakeSignal
     private let state = Mutex(State())
 
-    init() throws(HandlerError) { signal = try WakeSignal() }
+    init(_ driver: any LoopDriver) throws(HandlerError) { signal = try driver.makeSignal() }
 
     /// - Returns: False if the loop has ended and will not perform the command.
     func post(_ command: Command) -> Bool {
@@ -96,10 +96,15 @@ final class Mailbox: Sendable {
     /// Whether a caller waits for the end of the stream.
     var isLeaving: Bool { state.withLock { $0.commands.contains { $0.endsStream } } }
 
-    /// The loop starts a turn on the calling thread.
-    func startTurn() { state.withLock { $0.loop = .current } }
-
-    func endTurn() { state.withLock { $0.loop = nil } }
+    /// Runs a part of a turn of the loop on the calling thread.
+    func asLoop<Result>(_ body: () throws -> Result) rethrows -> Result {
+        let before = state.withLock { state in
+            defer { state.loop = .current }
+            return state.loop
+        }
+        defer { state.withLock { $0.loop = before } }
+        return try body()
+    }
 
     /// Stanzas to send were committed. The loop's own steps look at the outbox by themselves.
     func recordRows() {

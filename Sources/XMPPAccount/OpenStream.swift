@@ -24,6 +24,8 @@ final class OpenStream {
     var hasUnsentAck = false
     /// Whether it is about to be closed and reads nothing more.
     var isLeaving = false
+    /// Events that were read and that no step has taken in yet.
+    var unread: ArraySlice<StreamParser.Event> = []
     /// When a step that could not be committed is tried again, by the monotonic clock; until then no step is due.
     var stepRetry: Duration?
     /// The error after which the stream cannot be read; it ends with the next step.

@@ -28,18 +28,62 @@ public func withAccount<Result: Sendable>(
     _ configuration: AccountConfiguration, store: HandlerStore, finishing grace: Duration = .seconds(10),
     _ body: @escaping @Sendable (Account) async throws -> Result
 ) async throws -> Result? {
+    try await untilSignal {
+        let account = try Account(configuration, store: store)
+        return (account, { await account.close(finishing: grace) })
+    } body: {
+        try await body($0)
+    }
+}
+
+/// Runs `body` with a host and closes the host afterwards, also when `body` throws.
+///
+/// SIGTERM and SIGINT end it gracefully, as ``withAccount(_:store:finishing:_:)`` does.
+///
+/// ```swift
+/// try await withAccountHost { host in
+///     for configuration in configurations { host.connect(try host.add(configuration, store: store)) }
+///     for await failure in host.failures { print(failure.error) }
+/// }
+/// ```
+///
+/// - Parameters:
+///   - configuration: The limits of the host.
+///   - grace: How long async handlers that run at the end may take, 0 or more; see ``AccountHost/close(finishing:)``.
+///   - body: The program. It ends soon after its task is canceled, as waiting for failures does.
+/// - Returns: The result of `body`; nil after a signal.
+/// - Throws: Errors of `body`, unless a signal came first; ``AccountError`` of ``AccountHost/init(_:)``;
+///   ``/Handlers/HandlerError`` `resourcesExhausted`.
+@discardableResult
+public func withAccountHost<Result: Sendable>(
+    _ configuration: AccountHost.Configuration = .init(), finishing grace: Duration = .seconds(10),
+    _ body: @escaping @Sendable (AccountHost) async throws -> Result
+) async throws -> Result? {
+    try await untilSignal {
+        let host = try AccountHost(configuration)
+        return (host, { await host.close(finishing: grace) })
+    } body: {
+        try await body($0)
+    }
+}
+
+/// Runs `body` until it ends or a signal asks the process to end, then closes what was made for it.
+private func untilSignal<Made: Sendable, Result: Sendable>(
+    _ make: () throws -> (Made, close: () async -> Void),
+    body: @escaping @Sendable (Made) async throws -> Result
+) async throws -> Result? {
     let ending = Ending()
     let watcher = try Termination.watch { ending.terminate() }
     defer { Termination.stopWatching(watcher) }
-    let account = try Account(configuration, store: store)
-    let work = Task { try await body(account) }
+    let (made, close) = try make()
+    let work = Task { try await body(made) }
     ending.cancelsAtSignal { work.cancel() }
     let result = await withTaskCancellationHandler {
         await work.result
     } onCancel: {
         work.cancel()
     }
-    await account.close(finishing: grace)
+    await close()
     return ending.isTerminated ? nil : try result.get()
 }
 

@@ -49,14 +49,12 @@ import XMPPTransport
 
     private func listen(_ path: String, _ body: () async throws -> Void) async throws -> Int {
         let asked = Kept(0)
-        let stop = try WakeSignal()
-        let thread = try OwnerSocket(path: path, beside: path).answer(ThreadDriver(), until: stop) { _ in
+        let answers = try OwnerSocket(path: path, beside: path).answer(ThreadDriver()) { _ in
             asked.withLock { $0 += 1 }
             return .keeping
         }
         try await body()
-        stop.raise()
-        thread.join()
+        answers.stop()
         return asked.withLock { $0 }
     }
 
@@ -100,13 +98,9 @@ import XMPPTransport
         async let impostor = #expect(processExitsWith: .success) {
             [path = path as String, done = done as String] in
             try #require(setuid(Self.other) == 0)
-            let stop = try WakeSignal()
-            let thread = try OwnerSocket(path: path, beside: path).answer(ThreadDriver(), until: stop) { _ in
-                .keeping
-            }
+            let answers = try OwnerSocket(path: path, beside: path).answer(ThreadDriver()) { _ in .keeping }
             try await eventually("the test is done") { access(done, F_OK) == 0 }
-            stop.raise()
-            thread.join()
+            answers.stop()
         }
         try await eventually("the other user listens") {
             (try? Self.ask(path)) == OwnerAnswer.keeping.rawValue

@@ -104,17 +104,15 @@ private final class OwnerEnds: Sendable {
     let ownerPath: String
     let impostorPath: String
     let impostor: FuzzPeer
-    private let stop: WakeSignal
-    private let answers: any RunningLoop
+    private let answers: OwnerSocket.Answering
 
     init() throws {
         let folder = try ScratchFolder.make()
         database = folder + "/store.db"
         (ownerPath, impostorPath) = (folder + "/owner", folder + "/impostor")
         impostor = try FuzzPeer(unix: impostorPath)
-        stop = try WakeSignal()
         answers = try OwnerSocket(path: ownerPath, beside: database)
-            .answer(ThreadDriver(), until: stop) { question in question == .isAlive ? .keeping : .releasing }
+            .answer(ThreadDriver()) { question in question == .isAlive ? .keeping : .releasing }
     }
 
     func ask(_ path: String) throws -> OwnerAnswer? {

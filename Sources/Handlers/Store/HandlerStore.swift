@@ -316,7 +316,7 @@ public final class HandlerStore: Sendable {
         // Begun before the clock is read: the wait for other processes is over.
         let transaction = Transaction(
             connection: connection, registry: registry, role: role, slot: slot, log: log,
-            now: time.wall(), monotonic: time.wholeMonotonic())
+            time: time)
         do {
             let result = try body(Step(transaction))
             if let failure = transaction.nestedFailure { throw failure }

@@ -79,17 +79,22 @@ public struct Step: Readable {
     /// Returns an object of that type that lasts as long as this step, the same for all callers.
     ///
     /// It is not undone when a part of the step is, so it may only repeat what rows say, and must be compared with them.
-    package func keeping<T: AnyObject>(_ make: () -> T) -> T {
-        // The type is its key, so the object has it.
-        if let kept = transaction.kept[ObjectIdentifier(T.self)] { return unsafeDowncast(kept, to: T.self) }
+    ///
+    /// - Parameter account: Whose object it is; accounts can share a step.
+    package func keeping<T: AnyObject>(of account: Int64 = 0, _ make: () -> T) -> T {
+        let key = Transaction.KeptKey(type: ObjectIdentifier(T.self), account: account)
+        // The type is part of the key, so the object has it.
+        if let kept = transaction.kept[key] { return unsafeDowncast(kept, to: T.self) }
         let made = make()
-        transaction.kept[ObjectIdentifier(T.self)] = made
+        transaction.kept[key] = made
         return made
     }
 
     /// Returns the object of that type if this step keeps one.
     package func kept<T: AnyObject>(_ type: T.Type) -> T? {
-        transaction.kept[ObjectIdentifier(type)].map { unsafeDowncast($0, to: T.self) }
+        transaction.kept[.init(type: ObjectIdentifier(type), account: 0)].map {
+            unsafeDowncast($0, to: T.self)
+        }
     }
 
     /// Runs `body` so that its writes are undone when it throws, while the rest of the step goes on.

@@ -110,7 +110,9 @@ extension Transaction {
         }
         try Failpoint.beforeHandler.hit()
         try marking(stored, context) {
-            try body(Invocation(stored: stored, overrides: overrides, context: context), self)
+            try timing(stored) {
+                try body(Invocation(stored: stored, overrides: overrides, context: context), self)
+            }
         }
         return nil
     }

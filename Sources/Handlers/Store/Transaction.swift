@@ -12,9 +12,16 @@ package final class Transaction {
     let now: Timestamp
     /// The time of the monotonic clock, in whole milliseconds.
     let monotonic: Duration
+    /// The clocks themselves.
+    private let time: TimeSource
     var afterCommit: [() -> Void] = []
-    /// The objects that modules keep until the end of the step, by type.
-    var kept: [ObjectIdentifier: AnyObject] = [:]
+    struct KeptKey: Hashable {
+        let type: ObjectIdentifier
+        let account: Int64
+    }
+
+    /// The objects that modules keep until the end of the step.
+    var kept: [KeptKey: AnyObject] = [:]
     /// The rows that were written and that a runner may have to call.
     var newDue = NewDue()
     /// Set when an event was posted.
@@ -38,15 +45,16 @@ package final class Transaction {
 
     init(
         connection: Connection, registry: HandlerRegistry, role: HandlerStore.Role, slot: any ProcessPresence,
-        log: HandlerLog?, now: Timestamp, monotonic: Duration
+        log: HandlerLog?, time: TimeSource
     ) {
         self.connection = connection
         self.registry = registry
         self.role = role
         self.slot = slot
         self.log = log
-        self.now = now
-        self.monotonic = monotonic
+        self.time = time
+        now = time.wall()
+        monotonic = time.wholeMonotonic()
     }
 
     package enum Kind: Int64, CaseIterable, StoredState {
@@ -123,6 +131,21 @@ package final class Transaction {
     }
 
     // MARK: Handlers in handlers
+
+    /// The time from which on a call is reported: everything else that needs the store waits for it.
+    private static let longCall = Duration.milliseconds(5)
+
+    /// Runs a handler, and reports it when it takes long.
+    func timing(_ stored: StoredHandler, _ body: () throws -> Void) rethrows {
+        guard log != nil else { return try body() }
+        let start = time.monotonic()
+        try body()
+        let taken = time.monotonic() - start
+        guard taken >= Self.longCall else { return }
+        log(.info, .handlers) {
+            "\(stored.name) took \(taken.milliseconds) ms in a step, for which all other steps of the store waited; make it an async handler if that happens often"
+        }
+    }
 
     /// Runs a handler, unless those that run now are too many already.
     func goingDeeper(_ body: () throws -> Void) throws {

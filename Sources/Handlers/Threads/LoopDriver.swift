@@ -12,6 +12,13 @@ package protocol DrivenLoop: AnyObject {
     /// - Parameter found: The descriptors of the last pause, with the result of the wait; empty before the first turn.
     /// - Returns: What to wait for before the next turn; nil after the last turn.
     func turn(_ found: [PollEntry]) -> Pause?
+
+    /// The signal of ``LoopDriver/makeSignal()`` that ends its pauses; nil when it has descriptors for that.
+    var signal: WakeSignal? { get }
+}
+
+extension DrivenLoop {
+    package var signal: WakeSignal? { nil }
 }
 
 /// Calls the turns of loops, one turn of a loop at a time.
@@ -32,9 +39,19 @@ package protocol LoopDriver: Sendable {
     /// - Parameter make: Makes the loop where its turns run.
     /// - Throws: ``HandlerError`` `resourcesExhausted`.
     func startShared(_ make: @escaping @Sendable () -> any DrivenLoop) throws(HandlerError) -> any RunningLoop
+
+    /// Makes the signal of a loop that ``start(_:blocksSignals:_:)`` will run.
+    func makeSignal() throws(HandlerError) -> WakeSignal
+
+    /// Makes the signal of a loop that ``startShared(_:)`` will run.
+    func makeSharedSignal() throws(HandlerError) -> WakeSignal
 }
 
 extension LoopDriver {
+    package func makeSignal() throws(HandlerError) -> WakeSignal { try WakeSignal() }
+
+    package func makeSharedSignal() throws(HandlerError) -> WakeSignal { try makeSignal() }
+
     /// Starts it like any other loop.
     package func startShared(
         _ make: @escaping @Sendable () -> any DrivenLoop
@@ -70,5 +87,7 @@ package struct ThreadDriver: LoopDriver {
 
     package func startShared(
         _ make: @escaping @Sendable () -> any DrivenLoop
-    ) throws(HandlerError) -> any RunningLoop { try SharedThread.start(make) }
+    ) throws(HandlerError) -> any RunningLoop { try SharedThreads.process.startShared(make) }
+
+    package func makeSharedSignal() -> WakeSignal { SharedThreads.process.makeSignal() }
 }

@@ -1,20 +1,34 @@
 import Platform
 import Synchronization
 
-/// The thread of this process that calls the turns of all loops that never work for long.
+/// A thread that calls the turns of many loops.
 ///
-/// It starts with the first of these loops and ends with the last one, so any number of stores costs one thread, and closed
-/// stores leave none. A turn costs the same for one loop and for ten thousand.
+/// It starts with the first loop and ends with the last one. A turn costs the same for one loop and for ten thousand. Loops that
+/// are ready at the same time share a commit if they can; see ``GroupedLoop``.
 final class SharedThread: Sendable {
-    /// The thread that takes new loops.
-    private static let current = Mutex<SharedThread?>(nil)
+    /// Where a thread starts when there is a loop for it, again and again.
+    final class Place: Sendable {
+        fileprivate let name: String
+        fileprivate let blocksSignals: Bool
+        /// The thread that takes new loops.
+        fileprivate let current = Mutex<SharedThread?>(nil)
+        /// The number of loops that have not ended.
+        let count = Atomic<Int>(0)
+
+        init(_ name: String, blocksSignals: Bool) { (self.name, self.blocksSignals) = (name, blocksSignals) }
+    }
+
     /// The key of the signal in the queue of events; those of the loops are greater.
     private static let signalKey: UInt32 = 0
 
     private struct State {
         var arrived: [(member: Member, make: @Sendable () -> any DrivenLoop)] = []
+        /// The loops whose own signals were raised.
+        var woken: [UInt32] = []
         var hasEnded = false
     }
+
+    private let place: Place
 
     private let state = Mutex(State())
     private let signal: WakeSignal
@@ -24,27 +38,29 @@ final class SharedThread: Sendable {
     private let number = Atomic<UInt>(0)
 
     /// Starts to call the turns of a loop that `make` makes on the thread.
-    static func start(_ make: @escaping @Sendable () -> any DrivenLoop) throws(HandlerError)
-        -> any RunningLoop
-    {
-        try current.withLock { (current) throws(HandlerError) in
+    static func start(
+        at place: Place, _ make: @escaping @Sendable () -> any DrivenLoop
+    ) throws(HandlerError) -> any RunningLoop {
+        try place.current.withLock { (current) throws(HandlerError) in
             let shared: SharedThread
-            if let current { shared = current } else { shared = try SharedThread() }
+            if let current { shared = current } else { shared = try SharedThread(place) }
             let member = Member(shared)
             shared.state.withLock { $0.arrived.append((member, make)) }
             if current == nil {
                 // It finds its first loop when it starts.
-                let thread = try WorkerThread("shared loops", blocksSignals: true) { shared.run() }
+                let thread = try WorkerThread(place.name, blocksSignals: place.blocksSignals) { shared.run() }
                 shared.thread.withLock { $0 = thread }
                 current = shared
             } else {
                 shared.signal.raise()
             }
+            place.count.add(1, ordering: .relaxed)
             return member
         }
     }
 
-    private init() throws(HandlerError) {
+    private init(_ place: Place) throws(HandlerError) {
+        self.place = place
         signal = try WakeSignal()
         do throws(Errno) {
             events = try EventQueue()
@@ -58,61 +74,91 @@ final class SharedThread: Sendable {
 
     private func run() {
         number.store(ThreadID.current.number, ordering: .relaxed)
-        var loops: [UInt32: Turns] = [:]
-        var deadlines = EarliestFirst<UInt32, Int64>()
-        var owners: [Int32: UInt32] = [:]
-        var lastKey = Self.signalKey
+        var members = Members()
         while true {
-            var ready = wait(for: loops, until: loops.isEmpty ? 0 : deadlines.first?.time)
+            var ready = wait(for: &members)
             for (member, make) in takeArrived() {
-                lastKey = Self.nextKey(lastKey, loops)
-                loops[lastKey] = Turns(member, make())
-                ready.append(lastKey)
+                ready.append(
+                    members.add { key in Turns(member, make()) { [weak self] in self?.wake(key) } })
             }
             let now = SystemTime.monotonicNanoseconds()
-            while let key = deadlines.takeFirst(until: now) {
-                if loops[key]?.setReady() == true { ready.append(key) }
+            while let key = members.deadlines.takeFirst(until: now) {
+                if members.loops[key]?.setReady() == true { ready.append(key) }
             }
-            var over: [Member] = []
-            for key in ready {
-                guard let turns = loops[key] else { continue }
-                let isGoingOn = turns.turn()
-                turns.arm(key, in: events, &owners)
-                deadlines.set(key, isGoingOn ? turns.deadline : nil)
-                guard !isGoingOn else { continue }
-                loops[key] = nil
-                over.append(turns.member)
-            }
-            let isLast = loops.isEmpty && endIfIdle()
+            let over = turn(ready, &members)
+            let isLast = members.loops.isEmpty && endIfIdle()
+            place.count.subtract(over.count, ordering: .relaxed)
             for member in over { member.isOver.withLock { $0 = true } }
             if isLast { return }
         }
     }
 
-    /// Waits for descriptors, at most until a deadline.
+    /// Calls the turns of loops.
+    ///
+    /// - Returns: The loops whose last turn that was. Nothing here has them any more.
+    private func turn(_ ready: [UInt32], _ members: inout Members) -> [Member] {
+        let turning = ready.compactMap { key in members.loops[key].map { (key, turns: $0) } }
+        let work = turning.map { $0.turns.begin() }
+        GroupedTurns.run(work.compactMap(\.self))
+        var over: [Member] = []
+        for ((key, turns), work) in zip(turning, work) {
+            if work != nil { turns.end() }
+            turns.arm(key, in: events, &members.owners)
+            members.deadlines.set(key, turns.isOver ? nil : turns.deadline)
+            guard turns.isOver else { continue }
+            members.loops[key] = nil
+            over.append(turns.member)
+        }
+        return over
+    }
+
+    /// The loops of the thread.
+    private struct Members {
+        var loops: [UInt32: Turns] = [:]
+        /// When the pauses of loops end.
+        var deadlines = EarliestFirst<UInt32, Int64>()
+        /// The loop by which each descriptor was armed last.
+        var owners: [Int32: UInt32] = [:]
+        private var lastKey = SharedThread.signalKey
+
+        /// Adds a loop under a key that no loop has.
+        ///
+        /// - Returns: The key.
+        mutating func add(_ make: (UInt32) -> Turns) -> UInt32 {
+            repeat { lastKey &+= 1 } while lastKey == SharedThread.signalKey || loops[lastKey] != nil
+            loops[lastKey] = make(lastKey)
+            return lastKey
+        }
+    }
+
+    /// Makes a loop's next turn due.
+    private func wake(_ key: UInt32) {
+        let isFirst = state.withLock { state in
+            state.woken.append(key)
+            return state.woken.count == 1
+        }
+        if isFirst { signal.raise() }
+    }
+
+    /// Waits for descriptors, at most until the first deadline.
     ///
     /// - Returns: The loops of the descriptors that were found, each once.
-    private func wait(for loops: [UInt32: Turns], until deadline: Int64?) -> [UInt32] {
+    private func wait(for members: inout Members) -> [UInt32] {
+        let deadline = members.loops.isEmpty ? 0 : members.deadlines.first?.time
         // Rounded up, so that the time is over afterwards.
         let rest = deadline.map { max(0, ($0 - SystemTime.monotonicNanoseconds() + 999_999) / 1_000_000) }
         var ready: [UInt32] = []
         for event in events.wait(milliseconds: rest.map { Int32(clamping: $0) } ?? -1) {
             if event.key == Self.signalKey {
-                // Before it takes the loops that have arrived.
+                // Before it takes the loops that have arrived or were woken.
                 signal.clear()
                 try? events.arm(PollEntry(signal.fileDescriptor), key: Self.signalKey)
-            } else if loops[event.key]?.find(event) == true {
+                for key in takeWoken() where members.loops[key]?.setReady() == true { ready.append(key) }
+            } else if members.loops[event.key]?.find(event) == true {
                 ready.append(event.key)
             }
         }
         return ready
-    }
-
-    /// A key that no loop has.
-    private static func nextKey(_ last: UInt32, _ loops: [UInt32: Turns]) -> UInt32 {
-        var key = last
-        repeat { key &+= 1 } while key == signalKey || loops[key] != nil
-        return key
     }
 
     private func takeArrived() -> [(member: Member, make: @Sendable () -> any DrivenLoop)] {
@@ -122,9 +168,16 @@ final class SharedThread: Sendable {
         }
     }
 
+    private func takeWoken() -> [UInt32] {
+        state.withLock { state in
+            defer { state.woken = [] }
+            return state.woken
+        }
+    }
+
     /// Returns whether the thread ends: no loop has arrived, and none will.
     private func endIfIdle() -> Bool {
-        Self.current.withLock { current in
+        place.current.withLock { current in
             state.withLock { $0.hasEnded = $0.arrived.isEmpty }
             guard state.withLock({ $0.hasEnded }) else { return false }
             current = nil
@@ -164,7 +217,16 @@ final class SharedThread: Sendable {
         /// The descriptors that were armed.
         private var armed: Set<Int32> = []
 
-        init(_ member: Member, _ loop: any DrivenLoop) { (self.member, self.loop) = (member, loop) }
+        /// The loop, if its steps can share a commit.
+        private let grouped: (any GroupedLoop)?
+        /// Whether the last turn has ended.
+        private(set) var isOver = false
+
+        /// - Parameter wake: Makes the next turn due; called on any thread.
+        init(_ member: Member, _ loop: any DrivenLoop, wake: @escaping @Sendable () -> Void) {
+            (self.member, self.loop, grouped) = (member, loop, loop as? any GroupedLoop)
+            loop.signal?.attach(wake)
+        }
 
         /// When the pause is over, by the monotonic clock in nanoseconds; nil for no limit.
         var deadline: Int64? {
@@ -187,12 +249,27 @@ final class SharedThread: Sendable {
             return !isReady
         }
 
-        /// Returns whether the loop goes on.
-        func turn() -> Bool {
+        /// Runs a turn, or its first part.
+        ///
+        /// - Returns: The work after which ``end()`` runs the rest; nil when the turn is complete.
+        func begin() -> (any GroupedWork)? {
             isReady = false
-            let next = loop.turn(pause.entries)
+            // First: what is raised from here on makes another turn due. A descriptor is for the loop to clear.
+            loop.signal?.startTurn()
+            guard let grouped else {
+                take(loop.turn(pause.entries))
+                return nil
+            }
+            if let work = grouped.beginTurn(pause.entries) { return work }
+            take(grouped.endTurn())
+            return nil
+        }
+
+        func end() { take(grouped?.endTurn()) }
+
+        private func take(_ next: Pause?) {
             pause = next ?? Pause([])
-            return next != nil
+            isOver = next == nil
         }
 
         /// Waits for the descriptors of the pause. All are armed again: one that was found waits no longer, and one that the turn

@@ -30,7 +30,7 @@ package enum Termination {
             if state.thread == nil {
                 state.thread = try WorkerThread("signals", blocksSignals: true) { wait(for: arrived) }
             }
-            if state.redirected == nil { state.redirected = .redirect(to: arrived.pipe) }
+            if state.redirected == nil { state.redirected = .redirect(to: arrived.writeEnd) }
             state.lastNumber += 1
             state.watchers[state.lastNumber] = report
             return state.lastNumber

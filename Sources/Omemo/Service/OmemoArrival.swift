@@ -160,7 +160,7 @@ struct OmemoArrival {
         in step: borrowing Step
     ) throws -> Result<Opened, SignalFailure> {
         var old = try service.sessions.session(with: peer, in: step)
-        let opened = step.keeping { OpenSessions() }
+        let opened = step.keeping(of: service.account.id) { OpenSessions() }
         let memory = opened.memory(own, with: peer, record: old?.removeRecord())
         let session = SignalSession(peer.version, memory)
         defer { opened.keep(memory, with: peer) }

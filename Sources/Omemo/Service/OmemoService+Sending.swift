@@ -222,7 +222,7 @@ extension OmemoService {
         guard var session = try sessions.session(with: peer, in: step), !session.isOld else {
             throw SignalFailure.noSession
         }
-        let opened = step.keeping { OpenSessions() }
+        let opened = step.keeping(of: account.id) { OpenSessions() }
         let memory = opened.memory(own, with: peer, record: session.removeRecord())
         let encrypted = try SignalSession(peer.version, memory).encrypt(keyMaterial)
         try sessions.advance(memory.session ?? [], with: peer, in: step)

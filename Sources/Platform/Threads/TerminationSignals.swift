@@ -10,9 +10,9 @@ package struct TerminationSignals {
     /// The actions before.
     private let earlier: [sigaction]
 
-    /// Makes the two signals raise `pipe`, which must never close, from now on.
-    package static func redirect(to pipe: borrowing WakePipe) -> TerminationSignals {
-        target.store(pipe.writeEnd, ordering: .relaxed)
+    /// Makes the two signals write to the end of a pipe, which must never close, from now on.
+    package static func redirect(to writeEnd: Int32) -> TerminationSignals {
+        target.store(writeEnd, ordering: .relaxed)
         return TerminationSignals(earlier: signals.map(replaceAction))
     }
 

@@ -4,7 +4,7 @@ import Glibc
 package struct WakePipe: ~Copyable, Sendable {
     /// Readable while the pipe is raised.
     package let readEnd: Int32
-    let writeEnd: Int32
+    package let writeEnd: Int32
 
     package init() throws(Errno) {
         var ends: [Int32] = [-1, -1]

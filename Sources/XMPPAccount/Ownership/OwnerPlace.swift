@@ -67,13 +67,11 @@ package struct OwnerFiles: OwnerPlaces {
         private let path: String
         private let database: String
         private var socket: OwnerSocket?
-        private var answers: (stop: WakeSignal, loop: any RunningLoop)?
+        private var answers: OwnerSocket.Answering?
 
         init(lock: OwnerLock, path: String, database: String) {
             (self.lock, self.path, self.database) = (lock, path, database)
         }
-
-        deinit { answers?.stop.raise() }
 
         var narrowedFile: String? { lock.wasNarrowed ? path : nil }
         var holdsLock: Bool { lock.isHeld }
@@ -95,14 +93,11 @@ package struct OwnerFiles: OwnerPlaces {
         func answer(
             _ driver: any LoopDriver, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
         ) throws {
-            guard let socket else { return }
-            let stop = try WakeSignal()
-            answers = (stop, try socket.answer(driver, until: stop, decide))
+            answers = try socket?.answer(driver, decide)
         }
 
         func stopAnswering() {
-            answers?.stop.raise()
-            answers?.loop.join()
+            answers?.stop()
             (answers, socket) = (nil, nil)
         }
     }

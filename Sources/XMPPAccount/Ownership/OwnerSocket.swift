@@ -1,5 +1,6 @@
 import Handlers
 import Platform
+import Synchronization
 import XMPPTransport
 
 /// A question of a process to the owner of an account.
@@ -38,18 +39,48 @@ final class OwnerSocket: Sendable {
         }
     }
 
-    /// Answers until it is stopped, on a loop of its own: a long step of the account is not silence.
+    /// Answers on a loop of its own, as a long step of the account is not silence.
     ///
     /// - Parameters:
     ///   - driver: Calls the turns of that loop.
-    ///   - stop: Raised when the process owns the account no longer.
     ///   - decide: Gives the answer to a question; called on the loop, which it must not hold up.
-    /// - Returns: The loop, to be joined once it was stopped.
+    /// - Returns: The answers, to be stopped when the process owns the account no longer.
     func answer(
-        _ driver: any LoopDriver, until stop: WakeSignal,
-        _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
-    ) throws(HandlerError) -> any RunningLoop {
-        try driver.startShared { [listener] in Answers(listener, stop: stop, decide) }
+        _ driver: any LoopDriver, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
+    ) throws(HandlerError) -> Answering {
+        let end = try End(driver.makeSharedSignal())
+        return Answering(end, try driver.startShared { [listener] in Answers(listener, end, decide) })
+    }
+
+    /// The loop that answers; releasing it stops it too.
+    final class Answering: Sendable {
+        private let end: End
+        private let loop: any RunningLoop
+
+        fileprivate init(_ end: End, _ loop: any RunningLoop) { (self.end, self.loop) = (end, loop) }
+
+        deinit { end.reach() }
+
+        /// When this returns, nothing is answered any more.
+        func stop() {
+            end.reach()
+            loop.join()
+        }
+    }
+
+    /// The end of the answers.
+    fileprivate final class End: Sendable {
+        let signal: WakeSignal
+        private let state = Atomic(false)
+
+        init(_ signal: WakeSignal) { self.signal = signal }
+
+        var isReached: Bool { state.load(ordering: .acquiring) }
+
+        func reach() {
+            state.store(true, ordering: .releasing)
+            signal.raise()
+        }
     }
 
     private final class Answers: DrivenLoop {
@@ -59,21 +90,23 @@ final class OwnerSocket: Sendable {
         private static let clientLimit = 8
 
         private let listener: StreamSocket
-        private let stop: WakeSignal
+        private let end: End
         private let decide: (OwnerQuestion) -> OwnerAnswer
         /// The processes that have connected and not asked yet.
         private var clients: [(socket: StreamSocket, deadline: Int64)] = []
 
-        init(_ listener: StreamSocket, stop: WakeSignal, _ decide: @escaping (OwnerQuestion) -> OwnerAnswer) {
-            (self.listener, self.stop, self.decide) = (listener, stop, decide)
+        init(_ listener: StreamSocket, _ end: End, _ decide: @escaping (OwnerQuestion) -> OwnerAnswer) {
+            (self.listener, self.end, self.decide) = (listener, end, decide)
         }
 
+        var signal: WakeSignal? { end.signal }
+
         func turn(_ found: [PollEntry]) -> Pause? {
-            if found.first?.isReady == true { return nil }
+            if end.isReached { return nil }
             let now = SystemTime.monotonicNanoseconds() / 1_000_000
             let isExhausted = accept(at: now)
             clients.removeAll { answer($0.socket) || $0.deadline <= now }
-            var pause = Pause([PollEntry(stop.fileDescriptor)])
+            var pause = Pause([PollEntry(end.signal.fileDescriptor)])
             pause.entries += clients.map { PollEntry($0.socket.descriptor) }
             // A caller that has to wait stays readable: without a pause this would spin until a descriptor is free.
             if isExhausted || clients.count >= Self.clientLimit {

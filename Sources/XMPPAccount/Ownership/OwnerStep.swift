@@ -27,6 +27,15 @@ struct OwnerStep: Sendable {
         }
     }
 
+    /// Returns the same step, which other accounts of this thread may share.
+    func grouped(_ body: @escaping (borrowing Step) throws -> Void) -> GroupedStep {
+        GroupedStep(in: store) { step in
+            // 0. Fence.
+            try table.check(epoch: epoch, in: step)
+            try body(step)
+        }
+    }
+
     /// Throws ``AccountError`` `ownershipLost` if another process has taken the account over.
     func check() throws { try run { _ in } }
 

@@ -69,6 +69,10 @@ final class LoginMemory: Sendable {
 
     private let state = Mutex(State())
     private let context = Mutex<TLSContext?>(nil)
+    /// The contexts of the host's accounts; nil for an account of its own.
+    private let shared: TLSContexts?
+
+    init(_ shared: TLSContexts? = nil) { self.shared = shared }
 
     /// Keys of the last login by password.
     var keys: SCRAMKeys? {
@@ -87,11 +91,17 @@ final class LoginMemory: Sendable {
         redirection = StreamConnector.redirection(error, configuration)
     }
 
+    /// Whether the context has been made, maybe for another account.
+    func hasContext(for configuration: AccountConfiguration) -> Bool {
+        shared?.hasContext(configuration.tlsSettings) ?? false
+    }
+
     /// The one context for all connections of an account. Who asks while it is being made waits for it.
-    func context(_ make: () throws(TransportError) -> TLSContext) throws(TransportError) -> TLSContext {
+    func context(for configuration: AccountConfiguration) throws(TransportError) -> TLSContext {
         try context.withLock { (context) throws(TransportError) in
             if let context { return context }
-            let made = try make()
+            let settings = configuration.tlsSettings
+            let made = if let shared { try shared.context(settings) } else { try settings.makeContext() }
             context = made
             return made
         }

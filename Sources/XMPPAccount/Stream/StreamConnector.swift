@@ -91,7 +91,7 @@ struct StreamConnector {
 
     private func connect(_ target: ServiceTarget, deadline: Deadline) async throws -> OpeningStream {
         if network.isSimulated { return try await connectSimulated(target, deadline: deadline) }
-        let context = try memory.context { () throws(TransportError) in try configuration.tlsContext() }
+        let context = try memory.context(for: configuration)
         let connection = try await network.connect(
             host: target.host, port: target.port, deadline: deadline, on: loop)
         configuration.onMilestone?(.connected)

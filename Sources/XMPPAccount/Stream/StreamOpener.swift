@@ -103,7 +103,7 @@ struct StreamOpener: Sendable {
 }
 
 extension AccountConfiguration {
-    func tlsContext() throws(TransportError) -> TLSContext {
+    var tlsSettings: TLSContexts.Settings {
         let trust: TLSContext.Trust =
             switch self.trust {
             case .system: .system
@@ -113,7 +113,7 @@ extension AccountConfiguration {
         if case .certificate(let file, let keyFile) = authentication {
             identity = .init(certificateFile: file, keyFile: keyFile)
         }
-        return try TLSContext.client(trust: trust, identity: identity, pins: pinnedKeys, newest: newestTLS)
+        return TLSContexts.Settings(trust: trust, identity: identity, pins: pinnedKeys, newest: newestTLS)
     }
 
     var credentials: LoginPolicy.Credentials {

@@ -4,6 +4,13 @@ import Synchronization
 import TestThreads
 import Testing
 
+/// Takes as long as the test wants.
+private struct Dawdle: Handler {
+    static let id = "log.dawdle"
+    static let wait = Mutex<@Sendable () -> Void>({})
+    func run(_ call: borrowing Call<Job>) throws { Self.wait.withLock { $0 }() }
+}
+
 /// What a store and its handlers tell.
 @Suite(.serialized, .ownThread) struct HandlerLogTests {
     /// What was told, line by line.
@@ -47,6 +54,22 @@ import Testing
             try RawConnection(path).run("UPDATE place SET inode = inode + 1")
             _ = try store(path, told.log())
             #expect(told.taken().contains { $0.hasPrefix("warning store: the database was copied, moved") })
+        }
+    }
+
+    @Test("A2 a handler that holds up its step is reported by name")
+    func long() throws {
+        try withFolder { folder in
+            let (told, clock) = (Told(), VirtualClock())
+            let store = try store(folder.file(), told.log(), [Dawdle.self], clock: clock)
+            _ = told.taken()
+            for time in [4, 6] {
+                Dawdle.wait.withLock { $0 = { clock.advance(by: .milliseconds(time)) } }
+                let handler = try store.bind(Dawdle().durable)
+                try store.step { try $0.end(handler, .result, with: Job("x")) }
+            }
+            let lines = told.taken()
+            #expect(lines.count == 1 && lines[0].hasPrefix("info handlers: log.dawdle took 6 ms"), "\(lines)")
         }
     }
 

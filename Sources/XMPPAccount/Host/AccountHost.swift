@@ -1,0 +1,213 @@
+public import Handlers
+import Platform
+import Synchronization
+public import XMPPCore
+
+/// Runs any number of accounts on a few threads.
+///
+/// An account of its own costs a thread; the accounts of a host share as many threads as there are processors. Accounts that are
+/// ready at the same time and share a store also share a commit.
+///
+/// ```swift
+/// let host = try AccountHost()
+/// for configuration in configurations {
+///     let account = try host.add(configuration, store: store)
+///     try await account.listen(as: "echo", Echo.received())
+///     host.connect(account)
+/// }
+/// for await failure in host.failures { print("\(failure.account.configuration.jid): \(failure.error)") }
+/// ```
+///
+/// Each account is used like any other: its requests, events and modules are the same. What one handler does in its step holds up
+/// the other accounts of its thread, so what takes long belongs into an async handler.
+public final class AccountHost: Sendable {
+    /// The limits of a host.
+    public struct Configuration: Sendable {
+        /// The number of threads, from 1; by default one for each processor.
+        public var threads: Int = ThisProcess.processors
+        /// How long a step takes in what arrived for one account while others wait, from 1 millisecond.
+        public var slice: Duration = .milliseconds(5)
+        /// How many streams are opened at the same time, from 1. After an outage the others wait, so that neither the server nor
+        /// this process has to work for all of them at once.
+        public var openings: Int = 64
+
+        /// The defaults of all limits.
+        public init() {}
+    }
+
+    /// An account that has given up its stream for good, such as after a wrong password.
+    public struct Failure: Sendable {
+        /// The account; it stays in the host and can be connected again.
+        public let account: Account
+        /// The reason.
+        public let error: any Error
+    }
+
+    /// The limits that the host was made with.
+    public let configuration: Configuration
+    /// Accounts that have given up, from now on. At most 10 000 wait for a reader; of more the oldest are dropped.
+    public let failures: AsyncStream<Failure>
+
+    private let services: HostServices
+    private let report: AsyncStream<Failure>.Continuation
+
+    private struct State {
+        var accounts: [JID: Account] = [:]
+        /// The tasks that connect accounts.
+        var connecting: [ObjectIdentifier: Task<Void, Never>] = [:]
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+
+    /// Makes a host without accounts.
+    ///
+    /// - Parameter configuration: The limits.
+    /// - Throws: ``AccountError`` `invalidConfiguration` when a limit is out of its range.
+    public init(_ configuration: Configuration = Configuration()) throws {
+        guard configuration.threads >= 1, configuration.openings >= 1,
+            configuration.slice >= .milliseconds(1)
+        else {
+            throw AccountError(
+                .invalidConfiguration,
+                "a host needs at least 1 thread, 1 opening at a time and a slice of 1 millisecond")
+        }
+        self.configuration = configuration
+        services = HostServices(configuration)
+        (failures, report) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(10_000))
+    }
+
+    // MARK: Accounts
+
+    /// All accounts, in no order.
+    public var accounts: [Account] { state.withLock { Array($0.accounts.values) } }
+
+    /// Returns the account with an address; nil when there is none.
+    public func account(_ jid: JID) -> Account? { state.withLock { $0.accounts[jid] } }
+
+    /// Makes an account that runs here. It is not connected yet, so that listeners can be set before.
+    ///
+    /// - Parameters:
+    ///   - configuration: Address, password and where to connect.
+    ///   - store: A store opened with `Account.schemas`; accounts of one store share commits, those of several do not wait for
+    ///     each other.
+    /// - Throws: Like ``Account/init(_:store:)``; also ``AccountError`` `invalidConfiguration` when the address is here already
+    ///   and `closed` when the host was closed; ``/Handlers/HandlerError`` `resourcesExhausted` when this process may not
+    ///   open enough files for one more account.
+    @discardableResult
+    public func add(_ configuration: AccountConfiguration, store: HandlerStore) throws -> Account {
+        try checkRoom(for: configuration.jid)
+        let account = try Account(configuration, store: store, on: services) { [weak self] account, error in
+            self?.gaveUp(account, error)
+        }
+        try state.withLock { state in
+            try check(configuration.jid, state)
+            state.accounts[configuration.jid] = account
+        }
+        return account
+    }
+
+    private func check(_ jid: JID, _ state: State) throws(AccountError) {
+        if state.isClosed { throw AccountError(.closed, "the host was closed; make a new one") }
+        if state.accounts[jid] != nil {
+            throw AccountError(
+                .invalidConfiguration, "the host has \(jid) already; remove that account first")
+        }
+    }
+
+    /// The number of descriptors of a connected account: its connection, the file of its lock, the socket on which it answers
+    /// other processes.
+    static let descriptors = 3
+    /// The number that is left to the program: its databases, its own files and connections.
+    static let otherDescriptors = 64
+
+    private func checkRoom(for jid: JID) throws {
+        let count = try state.withLock { state in
+            try check(jid, state)
+            return state.accounts.count
+        }
+        let limit = ThisProcess.raiseFileLimit()
+        guard (count + 1) * Self.descriptors + Self.otherDescriptors <= limit else {
+            throw HandlerError(
+                .resourcesExhausted,
+                "this process may open \(limit) files, too few for \(count + 1) accounts with \(Self.descriptors) each; raise the limit (ulimit -n, LimitNOFILE=)"
+            )
+        }
+    }
+
+    /// Connects an account in the background and keeps it connected; see ``Account/connect(retrying:)``.
+    ///
+    /// When it gives up, ``failures`` has the reason. Call it again to try again.
+    public func connect(_ account: Account) {
+        let key = ObjectIdentifier(account)
+        state.withLock { state in
+            guard !state.isClosed, state.connecting[key] == nil else { return }
+            state.connecting[key] = Task { [weak self] in
+                do {
+                    try await account.connect(retrying: true)
+                } catch let error as HandlerError {
+                    self?.gaveUp(account, error)
+                } catch {
+                    // The account reports it by itself.
+                }
+                self?.state.withLock { $0.connecting[key] = nil }
+            }
+        }
+    }
+
+    /// Reports that an account has given up its stream for good.
+    private func gaveUp(_ account: Account, _ error: any Error) {
+        guard state.withLock({ $0.accounts[account.configuration.jid] === account }) else { return }
+        report.yield(Failure(account: account, error: error))
+    }
+
+    /// Closes an account and takes it out of the host. To restart it, add it again.
+    ///
+    /// - Parameter time: How long its async handlers may take to end, 0 or more; see ``Account/close(finishing:)``.
+    public func remove(_ account: Account, finishing time: Duration = .zero) async {
+        let (isHere, task) = state.withLock { state in
+            let isHere = state.accounts[account.configuration.jid] === account
+            return (isHere, state.connecting.removeValue(forKey: ObjectIdentifier(account)))
+        }
+        task?.cancel()
+        await account.close(finishing: time)
+        guard isHere else { return }
+        // Only now: its address is free once its session can be resumed.
+        state.withLock { state in
+            if state.accounts[account.configuration.jid] === account {
+                state.accounts[account.configuration.jid] = nil
+            }
+        }
+    }
+
+    /// Closes all accounts; their sessions can be resumed. The host cannot be used afterwards.
+    ///
+    /// - Parameter time: How long their async handlers may take to end, 0 or more; see ``Account/close(finishing:)``.
+    public func close(finishing time: Duration = .zero) async {
+        let accounts = state.withLock { state in
+            state.isClosed = true
+            return Array(state.accounts.values)
+        }
+        await withTaskGroup { group in
+            for account in accounts { group.addTask { await self.remove(account, finishing: time) } }
+        }
+        report.finish()
+    }
+}
+
+/// What the accounts of a host share.
+struct HostServices: Sendable {
+    /// Calls the turns of the accounts.
+    let driver: SharedThreads
+    /// Limits the streams that are opened at the same time.
+    let gate: OpeningGate
+    let contexts = TLSContexts()
+    /// How long a step takes in what arrived for one account.
+    let slice: Duration
+
+    init(_ configuration: AccountHost.Configuration) {
+        driver = SharedThreads(configuration.threads, "accounts", blocksSignals: false)
+        gate = OpeningGate(configuration.openings)
+        slice = configuration.slice
+    }
+}

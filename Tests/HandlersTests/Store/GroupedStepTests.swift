@@ -1,0 +1,102 @@
+import CSQLite
+import HandlersTestKit
+import Synchronization
+import TestThreads
+import Testing
+
+@testable import Handlers
+
+private struct Refused: Error {}
+
+/// Steps that share a commit.
+@Suite(.ownThread, .timeLimit(.minutes(1))) struct GroupedStepTests {
+    /// The number of commits of a store.
+    private final class CommitCount: Sendable {
+        final class Value: Sendable { let count = Atomic<Int>(0) }
+        private let value = Value()
+        var count: Int { value.count.load(ordering: .relaxed) }
+
+        init(_ store: HandlerStore) throws {
+            _ = try store.connectionState { connection in
+                sqlite3_commit_hook(
+                    connection.database,
+                    { context in
+                        guard let context else { return 0 }
+                        Unmanaged<Value>.fromOpaque(context).takeUnretainedValue().count
+                            .add(1, ordering: .relaxed)
+                        return 0
+                    }, Unmanaged.passUnretained(value).toOpaque())
+            }
+        }
+
+        func stop(_ store: HandlerStore) throws {
+            _ = try store.connectionState { sqlite3_commit_hook($0.database, nil, nil) }
+        }
+    }
+
+    @Test("A3 the steps of one store share a commit, and one that fails is undone alone")
+    func alone() throws {
+        try withFolder { folder in
+            let store = try openStore(folder.file(), [])
+            let other = try openStore(folder.file("other.db"), [])
+            let count = try CommitCount(store)
+            let undone = CommitCount.Value()
+            let steps = (0..<10).map { number in
+                GroupedStep(in: number == 9 ? other : store) { step in
+                    try step.note("\(number)")
+                    if number == 4 {
+                        step.afterCommit { undone.count.add(1, ordering: .relaxed) }
+                        throw Refused()
+                    }
+                }
+            }
+            GroupedTurns.run(steps)
+            #expect(count.count == 1)
+            #expect(try store.notes() == ["0", "1", "2", "3", "5", "6", "7", "8"])
+            #expect(try other.notes() == ["9"])
+            #expect(undone.count.load(ordering: .relaxed) == 0)
+            for (number, step) in steps.enumerated() {
+                let result = try #require(step.result)
+                #expect((try? result.get()) == nil ? number == 4 : number != 4)
+            }
+            try count.stop(store)
+        }
+    }
+
+    @Test("A3 when the store fails, all steps of the commit fail")
+    func storeFails() throws {
+        try withFolder { folder in
+            let store = try openStore(folder.file(), [])
+            let steps = (0..<4).map { number in
+                GroupedStep(in: store) { step in
+                    try step.note("\(number)")
+                    if number == 2 { throw HandlerError(.storageFailed, "the disk is full") }
+                }
+            }
+            GroupedTurns.run(steps)
+            #expect(try store.notes() == [])
+            for step in steps {
+                #expect(throws: HandlerError.self) { try step.result?.get() }
+            }
+        }
+    }
+
+    @Test("A3 a step that takes long ends the commit, and the rest follows in another one")
+    func long() throws {
+        try withFolder { folder in
+            let clock = VirtualClock()
+            let store = try openStore(folder.file(), [], time: clock.timeSource)
+            let count = try CommitCount(store)
+            let steps = (0..<6).map { number in
+                GroupedStep(in: store) { step in
+                    try step.note("\(number)")
+                    if number == 1 { clock.advance(by: .milliseconds(20)) }
+                }
+            }
+            GroupedTurns.run(steps)
+            #expect(count.count == 2)
+            #expect(try store.notes().count == 6)
+            try count.stop(store)
+        }
+    }
+}

@@ -1,0 +1,188 @@
+import AccountTestSupport
+import Foundation
+import Glibc
+import Handlers
+import Platform
+import TestSupport
+import TestThreads
+import Testing
+import XMPPCore
+import XMPPTestKit
+
+@testable import XMPPAccount
+
+/// Accounts that share threads, commits and the order in which they connect.
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct AccountHostTests {
+    /// Runs `body` with a host, and closes it before the server.
+    private func withHost(
+        accounts count: Int, _ limits: AccountHost.Configuration = .init(),
+        _ body: (AccountRig, AccountHost) async throws -> Void
+    ) async throws {
+        try await withRig { configuration in
+            for number in 0..<count { configuration.accounts["u\(number)"] = "secret" }
+        } _: { rig in
+            let host = try AccountHost(limits)
+            let result: Result<Void, any Error>
+            do { result = .success(try await body(rig, host)) } catch { result = .failure(error) }
+            await host.close()
+            try result.get()
+        }
+    }
+
+    private func jid(_ number: Int) throws -> JID { try JID("u\(number)@localhost") }
+
+    private func configuration(_ rig: AccountRig, _ number: Int) throws -> AccountConfiguration {
+        let jid = try jid(number)
+        return rig.configuration {
+            let (server, trust) = ($0.server, $0.trust)
+            $0 = AccountConfiguration(jid: jid, password: "secret", server: server)
+            $0.trust = trust
+        }
+    }
+
+    /// Adds accounts and waits until all of them are connected.
+    private func connect(_ count: Int, to host: AccountHost, _ rig: AccountRig, _ store: HandlerStore)
+        async throws -> [Account]
+    {
+        var accounts: [Account] = []
+        for number in 0..<count {
+            let account = try host.add(try configuration(rig, number), store: store)
+            try await account.listen()
+            accounts.append(account)
+        }
+        for account in accounts { host.connect(account) }
+        for account in accounts { try await account.connect(retrying: true) }
+        return accounts
+    }
+
+    /// The names of this process's threads.
+    private var threads: [String] {
+        let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
+        return tasks.compactMap {
+            try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)
+                .trimmingCharacters(in: .newlines)
+        }
+    }
+
+    @Test(
+        "A2 forty accounts run on two threads, in one store, through an outage and a restart of one of them")
+    func fewThreads() async throws {
+        var limits = AccountHost.Configuration()
+        limits.threads = 2
+        try await withHost(accounts: 40, limits) { rig, host in
+            let store = try rig.store()
+            let before = threads.count
+            let accounts = try await connect(40, to: host, rig, store)
+            // Two, those of the store, and some of Swift's own pool.
+            #expect(threads.count <= before + 12 && !threads.contains("account"), "\(threads)")
+            for number in 0..<40 {
+                rig.bot.send(Message(to: try jid(number), id: "m\(number)", body: "one").element)
+            }
+            try await eventually("all were handled") { try store.notes("message").count == 40 }
+
+            let index = rig.server.log.entries.count
+            rig.server.dropConnections()
+            for account in accounts { try await account.caughtUp() }
+            #expect(rig.server.log.entries(from: index).count { $0.event == .resumed } == 40)
+
+            await host.remove(accounts[7])
+            #expect(host.accounts.count == 39)
+            #expect(try host.account(jid(7)) == nil)
+            let again = try host.add(try configuration(rig, 7), store: store)
+            host.connect(again)
+            try await again.connect(retrying: true)
+            rig.bot.send(Message(to: try jid(7), id: "again", body: "one").element)
+            try await eventually("it was handled") { try store.notes("message").count == 41 }
+            #expect(Set(try store.notes("message")).count == 41)
+        }
+    }
+
+    @Test("A2 an account that receives very much lets the others have their turn after each slice")
+    func slices() async throws {
+        var limits = AccountHost.Configuration()
+        limits.threads = 1
+        try await withHost(accounts: 2, limits) { rig, host in
+            let store = try rig.store()
+            let accounts = try await connect(2, to: host, rig, store)
+            for account in accounts { try await account.caughtUp() }
+            // Read at once, and more than a second of work: each handler takes 30 ms.
+            TestApp.told.withLock { $0["flood"] = "0" }
+            rig.server.pause([.writing])
+            for number in 0..<50 {
+                rig.bot.send(Message(to: try jid(0), id: "f\(number)", body: "slow flood 0").element)
+            }
+            rig.bot.send(Message(to: try jid(1), id: "other", body: "one").element)
+            rig.server.unpause()
+            try await eventually("all were handled") { try store.notes("message").count == 51 }
+            let order = try store.notes("message")
+            let place = try #require(order.firstIndex { $0.hasPrefix("other") })
+            #expect(place < 10, "\(order)")
+        }
+    }
+
+    @Test("A2 an account that gives up for good says so, and the others go on")
+    func failures() async throws {
+        try await withHost(accounts: 2) { rig, host in
+            let store = try rig.store()
+            var wrong = try configuration(rig, 0)
+            wrong.password = "wrong"
+            let bad = try host.add(wrong, store: store)
+            let good = try host.add(try configuration(rig, 1), store: store)
+            var failures = host.failures.makeAsyncIterator()
+            host.connect(bad)
+            host.connect(good)
+            let failure = try #require(await failures.next())
+            #expect(failure.account === bad && (failure.error as? AccountError)?.code == .notAuthorized)
+            try await good.connect(retrying: true)
+            #expect(throws: AccountError.self) { try host.add(try configuration(rig, 1), store: store) }
+        }
+    }
+
+    @Test("A2 an account for which the process may not open enough files is refused before it is made")
+    func fileLimit() async throws {
+        await #expect(processExitsWith: .success) {
+            try await withRig { rig in
+                var limit = rlimit(rlim_cur: 100, rlim_max: 100)
+                let store = try rig.store()
+                try #require(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
+                let host = try AccountHost()
+                var count = 0
+                let error =
+                    await errorOf {
+                        for number in 0..<100 {
+                            let jid = try JID("u\(number)@localhost")
+                            try host.add(AccountConfiguration(jid: jid, password: "secret"), store: store)
+                            count += 1
+                        }
+                    } as? HandlerError
+                #expect(
+                    error?.code == .resourcesExhausted && count == 12, "\(count) \(String(describing: error))"
+                )
+                #expect(error?.message.contains("ulimit -n") == true)
+                await host.close()
+            }
+        }
+    }
+
+    @Test(
+        "A4 as many streams as are allowed are opened at the same time, and a canceled wait leaves its place")
+    func gate() async throws {
+        let gate = OpeningGate(2)
+        try await gate.enter()
+        try await gate.enter()
+        let canceled = Task { try await gate.enter() }
+        let waiting = Kept<[Int]>([])
+        let tasks = (0..<3).map { number in
+            Task {
+                try await gate.enter()
+                waiting.withLock { $0.append(number) }
+            }
+        }
+        canceled.cancel()
+        await #expect(throws: CancellationError.self) { try await canceled.value }
+        #expect(waiting.withLock { $0.isEmpty })
+        for _ in 0..<3 { gate.leave() }
+        for task in tasks { try await task.value }
+        #expect(waiting.withLock { $0.count } == 3)
+    }
+}
