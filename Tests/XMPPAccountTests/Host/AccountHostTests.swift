@@ -11,89 +11,92 @@ import XMPPTestKit
 
 @testable import XMPPAccount
 
+/// Runs `body` with a host, and closes it before the server.
+private func withHost(
+    accounts count: Int, _ limits: AccountHost.Configuration = .init(),
+    _ body: (AccountRig, AccountHost) async throws -> Void
+) async throws {
+    try await withRig { configuration in
+        for number in 0..<count { configuration.accounts["u\(number)"] = "secret" }
+    } _: { rig in
+        let host = try AccountHost(limits)
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(rig, host)) } catch { result = .failure(error) }
+        await host.close()
+        try result.get()
+    }
+}
+
+private func jid(_ number: Int) throws -> JID { try JID("u\(number)@localhost") }
+
+private func configuration(_ rig: AccountRig, _ number: Int) throws -> AccountConfiguration {
+    let jid = try jid(number)
+    return rig.configuration {
+        let (server, trust) = ($0.server, $0.trust)
+        $0 = AccountConfiguration(jid: jid, password: "secret", server: server)
+        $0.trust = trust
+    }
+}
+
+/// Adds accounts and waits until all of them are connected.
+private func connect(_ count: Int, to host: AccountHost, _ rig: AccountRig, _ store: HandlerStore)
+    async throws -> [Account]
+{
+    var accounts: [Account] = []
+    for number in 0..<count {
+        let account = try host.add(try configuration(rig, number), store: store)
+        try await account.listen()
+        accounts.append(account)
+    }
+    for account in accounts { host.connect(account) }
+    for account in accounts { try await account.connect(retrying: true) }
+    return accounts
+}
+
+/// The names of this process's threads.
+private func threads() -> [String] {
+    let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
+    return tasks.compactMap {
+        try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)
+            .trimmingCharacters(in: .newlines)
+    }
+}
+
 /// Accounts that share threads, commits and the order in which they connect.
 @Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct AccountHostTests {
-    /// Runs `body` with a host, and closes it before the server.
-    private func withHost(
-        accounts count: Int, _ limits: AccountHost.Configuration = .init(),
-        _ body: (AccountRig, AccountHost) async throws -> Void
-    ) async throws {
-        try await withRig { configuration in
-            for number in 0..<count { configuration.accounts["u\(number)"] = "secret" }
-        } _: { rig in
-            let host = try AccountHost(limits)
-            let result: Result<Void, any Error>
-            do { result = .success(try await body(rig, host)) } catch { result = .failure(error) }
-            await host.close()
-            try result.get()
-        }
-    }
-
-    private func jid(_ number: Int) throws -> JID { try JID("u\(number)@localhost") }
-
-    private func configuration(_ rig: AccountRig, _ number: Int) throws -> AccountConfiguration {
-        let jid = try jid(number)
-        return rig.configuration {
-            let (server, trust) = ($0.server, $0.trust)
-            $0 = AccountConfiguration(jid: jid, password: "secret", server: server)
-            $0.trust = trust
-        }
-    }
-
-    /// Adds accounts and waits until all of them are connected.
-    private func connect(_ count: Int, to host: AccountHost, _ rig: AccountRig, _ store: HandlerStore)
-        async throws -> [Account]
-    {
-        var accounts: [Account] = []
-        for number in 0..<count {
-            let account = try host.add(try configuration(rig, number), store: store)
-            try await account.listen()
-            accounts.append(account)
-        }
-        for account in accounts { host.connect(account) }
-        for account in accounts { try await account.connect(retrying: true) }
-        return accounts
-    }
-
-    /// The names of this process's threads.
-    private var threads: [String] {
-        let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
-        return tasks.compactMap {
-            try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)
-                .trimmingCharacters(in: .newlines)
-        }
-    }
-
     @Test(
         "A2 forty accounts run on two threads, in one store, through an outage and a restart of one of them")
     func fewThreads() async throws {
-        var limits = AccountHost.Configuration()
-        limits.threads = 2
-        try await withHost(accounts: 40, limits) { rig, host in
-            let store = try rig.store()
-            let before = threads.count
-            let accounts = try await connect(40, to: host, rig, store)
-            // Two, those of the store, and some of Swift's own pool.
-            #expect(threads.count <= before + 12 && !threads.contains("account"), "\(threads)")
-            for number in 0..<40 {
-                rig.bot.send(Message(to: try jid(number), id: "m\(number)", body: "one").element)
+        // In a process of its own, where no other tests have threads.
+        await #expect(processExitsWith: .success) {
+            var limits = AccountHost.Configuration()
+            limits.threads = 2
+            try await withHost(accounts: 40, limits) { rig, host in
+                let store = try rig.store()
+                let before = threads().count
+                let accounts = try await connect(40, to: host, rig, store)
+                // Two, those of the store, and some of Swift's own pool.
+                #expect(threads().count <= before + 12 && !threads().contains("account"), "\(threads())")
+                for number in 0..<40 {
+                    rig.bot.send(Message(to: try jid(number), id: "m\(number)", body: "one").element)
+                }
+                try await eventually("all were handled") { try store.notes("message").count == 40 }
+
+                let index = rig.server.log.entries.count
+                rig.server.dropConnections()
+                for account in accounts { try await account.caughtUp() }
+                #expect(rig.server.log.entries(from: index).count { $0.event == .resumed } == 40)
+
+                await host.remove(accounts[7])
+                #expect(host.accounts.count == 39)
+                #expect(try host.account(jid(7)) == nil)
+                let again = try host.add(try configuration(rig, 7), store: store)
+                host.connect(again)
+                try await again.connect(retrying: true)
+                rig.bot.send(Message(to: try jid(7), id: "again", body: "one").element)
+                try await eventually("it was handled") { try store.notes("message").count == 41 }
+                #expect(Set(try store.notes("message")).count == 41)
             }
-            try await eventually("all were handled") { try store.notes("message").count == 40 }
-
-            let index = rig.server.log.entries.count
-            rig.server.dropConnections()
-            for account in accounts { try await account.caughtUp() }
-            #expect(rig.server.log.entries(from: index).count { $0.event == .resumed } == 40)
-
-            await host.remove(accounts[7])
-            #expect(host.accounts.count == 39)
-            #expect(try host.account(jid(7)) == nil)
-            let again = try host.add(try configuration(rig, 7), store: store)
-            host.connect(again)
-            try await again.connect(retrying: true)
-            rig.bot.send(Message(to: try jid(7), id: "again", body: "one").element)
-            try await eventually("it was handled") { try store.notes("message").count == 41 }
-            #expect(Set(try store.notes("message")).count == 41)
         }
     }
 
