@@ -234,6 +234,9 @@ let package = Package(
             name: "stream-client", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules"],
             path: "Benchmarks/StreamClient"),
         .executableTarget(
+            name: "account-host", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules"],
+            path: "Benchmarks/AccountHost"),
+        .executableTarget(
             name: "benchmarks",
             dependencies: [
                 "BenchmarkHandlers", "CFloor", "Handlers", "TestServers", "XMPPAccount", "XMPPCore",
@@ -302,9 +305,9 @@ let package = Package(
         .testTarget(
             name: "XMPPModulesTests",
             dependencies: [
-                "AccountTestKit", "AccountTestSupport", "CSQLite", "HandlersTestProgram", "IQTracker",
-                "TestServers", "TestSupport", "TestThreads", "XMPPAccount", "XMPPModules", "XMPPTestKit",
-                "XMPPTransport",
+                "AccountTestKit", "AccountTestSupport", "CSQLite", "HandlersTestKit", "HandlersTestProgram",
+                "IQTracker", "TestServers", "TestSupport", "TestThreads", "XMPPAccount", "XMPPModules",
+                "XMPPTestKit", "XMPPTransport",
             ],
             resources: [
                 .embedInCode("Servers/contacts_peer.py"), .embedInCode("Servers/messenger_peer.py"),

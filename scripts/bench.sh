@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 others() {
     scripts/setup.sh build
     scripts/setup.sh bench || echo "bench: the peers are not there; their lines are left out" >&2
-    for product in pushwake cold-start session-start stream-client stream-owner benchmarks; do
+    for product in pushwake cold-start session-start stream-client stream-owner account-host benchmarks; do
         swift build -c release --static-swift-stdlib --product "$product" >&2
     done
     # Not by swift build, which would link Swift's libraries to it.

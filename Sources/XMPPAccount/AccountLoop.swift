@@ -258,7 +258,7 @@ final class AccountLoop: GroupedLoop {
         return account.configuration.role == .worker ? 32 * 1024 : 256 * 1024
     }
 
-    /// The bytes of the last read; kept, as growing a new buffer costs more than parsing it.
+    /// The bytes of the last read; kept, as growing a new buffer costs more than parsing it. Of many accounts each would keep one.
     private var input: [UInt8] = []
 
     private func receive() -> ArraySlice<StreamParser.Event> {
@@ -268,6 +268,7 @@ final class AccountLoop: GroupedLoop {
             return stream.unread
         }
         input.removeAll(keepingCapacity: true)
+        defer { if account.host != nil { input = [] } }
         do {
             var isOpen = true
             while input.count < readLimit {

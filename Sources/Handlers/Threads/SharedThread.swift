@@ -85,7 +85,8 @@ final class SharedThread: Sendable {
             while let key = members.deadlines.takeFirst(until: now) {
                 if members.loops[key]?.setReady() == true { ready.append(key) }
             }
-            let over = turn(ready, &members)
+            var (over, rest): ([Member], ArraySlice<UInt32>) = ([], ready[...])
+            while !rest.isEmpty { rest = rest.dropFirst(turn(rest, &members, &over)) }
             let isLast = members.loops.isEmpty && endIfIdle()
             place.count.subtract(over.count, ordering: .relaxed)
             for member in over { member.isOver.withLock { $0 = true } }
@@ -93,15 +94,26 @@ final class SharedThread: Sendable {
         }
     }
 
+    /// The time after which the turns that have begun are ended first, in nanoseconds: they have read what is not stored yet.
+    private static let longestBegin: Int64 = 10_000_000
+
     /// Calls the turns of loops.
     ///
-    /// - Returns: The loops whose last turn that was. Nothing here has them any more.
-    private func turn(_ ready: [UInt32], _ members: inout Members) -> [Member] {
-        let turning = ready.compactMap { key in members.loops[key].map { (key, turns: $0) } }
-        let work = turning.map { $0.turns.begin() }
-        GroupedTurns.run(work.compactMap(\.self))
-        var over: [Member] = []
-        for ((key, turns), work) in zip(turning, work) {
+    /// - Parameter over: Gets the loops whose last turn that was. Nothing else here has them any more.
+    /// - Returns: The number of loops, from 1.
+    private func turn(
+        _ ready: ArraySlice<UInt32>, _ members: inout Members, _ over: inout [Member]
+    ) -> Int {
+        let end = SystemTime.monotonicNanoseconds() + Self.longestBegin
+        var begun: [(key: UInt32, turns: Turns, work: (any GroupedWork)?)] = []
+        var count = 0
+        for key in ready {
+            count += 1
+            if let turns = members.loops[key] { begun.append((key, turns, turns.begin())) }
+            if SystemTime.monotonicNanoseconds() >= end { break }
+        }
+        GroupedTurns.run(begun.compactMap(\.work))
+        for (key, turns, work) in begun {
             if work != nil { turns.end() }
             turns.arm(key, in: events, &members.owners)
             members.deadlines.set(key, turns.isOver ? nil : turns.deadline)
@@ -109,7 +121,7 @@ final class SharedThread: Sendable {
             members.loops[key] = nil
             over.append(turns.member)
         }
-        return over
+        return count
     }
 
     /// The loops of the thread.

@@ -1,0 +1,86 @@
+import AccountTestSupport
+import Foundation
+import Handlers
+import HandlersTestKit
+import TestServers
+import TestSupport
+import Testing
+import XMPPAccount
+import XMPPCore
+import XMPPModules
+
+extension RealServerTests {
+    /// The host of docs/guide/many-accounts.md, killed again and again.
+    @Suite struct HostKillTests {
+        private static let accounts = 50
+        private static let kills = 20
+
+        private func start(_ home: RealHome, _ line: LoopbackProxy, _ file: String) throws -> ChildProcess {
+            try ChildProcess(
+                BuiltProduct.path("EchoHost"),
+                environment: .inheriting([
+                    "BOTS": file, "BOTS_PORT": String(line.port),
+                    "SSL_CERT_FILE": home.scene.certificates.authorityFile,
+                ]), folder: home.folder.path, output: .inherited)
+        }
+
+        @Test(
+            "A4 fifty accounts in one process that is killed twenty times answer each message once, and resume",
+            arguments: ServerKind.allCases)
+        func kills(kind: ServerKind) async throws {
+            try await withModulesHome(kind) { home in
+                let bots = try (0..<Self.accounts).map { _ in try home.scene.addUser() }
+                let file = home.folder.path + "/bots.txt"
+                try Data(bots.map { "\($0) \(RealServers.password)\n" }.joined().utf8)
+                    .write(to: URL(filePath: file))
+                let friend = try home.messenger()
+                defer { friend.close() }
+                func send(_ body: String, to bot: Int) throws {
+                    try friend.tell(
+                        "send", ["to": bots[bot].description, "body": body, "id": "\(body) \(UUID())"])
+                }
+                let line = try LoopbackProxy(to: home.port(.startTLS))
+                defer { line.close() }
+                var host = try start(home, line, file)
+                defer { host.killAndWait() }
+                try await eventually("all bots answer") {
+                    let answered = Set(try friend.bodies("message"))
+                    let missing = bots.indices.filter { !answered.contains("ping \($0)") }
+                    for bot in missing { try send("ping \(bot)", to: bot) }
+                    if !missing.isEmpty { try await Task.sleep(for: .seconds(1)) }
+                    return missing.isEmpty
+                }
+
+                var random = SeededGenerator(seed: 4)
+                var expected: Set<String> = []
+                for round in 0..<Self.kills {
+                    for bot in bots.indices {
+                        try send("\(round) to \(bot)", to: bot)
+                        expected.insert("\(round) to \(bot)")
+                    }
+                    try await Task.sleep(for: .milliseconds(.random(in: 0...600, using: &random)))
+                    host.killAndWait()
+                    // It repeats by itself what it handles while a session is resumed: docs/reference/servers.md.
+                    if let ejabberd = home.server as? EjabberdServer {
+                        #expect(
+                            try ejabberd.waitUntilDepartedAreGone(over: line, deadline: .now + .seconds(30)))
+                    }
+                    host = try start(home, line, file)
+                }
+                try await eventually("all were answered") {
+                    Set(try friend.bodies("message")).isSuperset(of: expected)
+                }
+                host.killAndWait()
+                let answers = try friend.bodies("message").filter { !$0.hasPrefix("ping") }
+                #expect(answers.count == expected.count, "a message was answered twice")
+
+                let store = try HandlerStore(
+                    path: home.folder.path + "/bots.db", registry: HandlerRegistry([]), schemas: [])
+                // Each account has begun a session once: the server has kept it over all kills.
+                #expect(try store.number("SELECT count(*) FROM session WHERE bound_count <> 1") == 0)
+                #expect(try store.number("SELECT count(*) FROM session") == Int64(Self.accounts))
+                #expect(try store.number("SELECT min(resumed_count) FROM session") > 0)
+            }
+        }
+    }
+}
