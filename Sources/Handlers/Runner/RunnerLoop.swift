@@ -251,7 +251,9 @@ final class RunnerLoop: DueListener {
         let rest = min(rest ?? longest, longest)
         // A clock that is turned by hand says when it was; its time does not pass while this waits.
         let isTurned = time.onTurn != nil && rest > .zero && !isFailed
-        return Pause([PollEntry(signal.fileDescriptor)], milliseconds: isTurned ? nil : rest.milliseconds)
+        // Rounded up: without a pause the turns would come again and again until the time is over.
+        let milliseconds = (rest + .nanoseconds(999_999)).milliseconds
+        return Pause([PollEntry(signal.fileDescriptor)], milliseconds: isTurned ? nil : milliseconds)
     }
 
     /// Runs `body` while nothing else looks.

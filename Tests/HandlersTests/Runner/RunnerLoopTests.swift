@@ -1,5 +1,6 @@
 import CSQLite
 import HandlersTestKit
+import Platform
 import Synchronization
 import TestThreads
 import Testing
@@ -47,6 +48,8 @@ private final class StatementCount: Sendable {
         _ = try store.connectionState { sqlite3_trace_v2($0.database, 0, nil, nil) }
     }
 }
+
+private final class Counted: Sendable { let value = Atomic<Int>(0) }
 
 /// Waits until the store has as many notes.
 private func notes(_ count: Int, in store: HandlerStore) async throws -> [String] {
@@ -111,6 +114,45 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
             for scope in [2, 1, 7, 0] { try schedule("\(scope)", in: scope, other) }
             #expect(try await notes(4, in: store).sorted() == ["0", "1", "2", "first"])
             #expect(try store.step { try $0.handlers().count } == 1)
+        }
+    }
+
+    /// Keeps the loop that it is to run.
+    private final class IdleDriver: LoopDriver {
+        final class NotRunning: RunningLoop { func join() {} }
+        let make = Mutex<(@Sendable () -> any DrivenLoop)?>(nil)
+
+        func start(
+            _ name: String, blocksSignals: Bool, _ make: @escaping @Sendable () -> any DrivenLoop
+        ) throws(HandlerError) -> any RunningLoop {
+            self.make.withLock { $0 = make }
+            return NotRunning()
+        }
+
+        func startShared(
+            _ make: @escaping @Sendable () -> any DrivenLoop
+        ) throws(HandlerError) -> any RunningLoop { NotRunning() }
+    }
+
+    @Test("A1 a survey that has to wait for less than a millisecond makes no turns until then")
+    func shortWait() throws {
+        try withFolder { folder in
+            let (driver, microseconds) = (IdleDriver(), Counted())
+            // Each look at the clock takes ten microseconds.
+            let time = TimeSource(
+                monotonic: { .microseconds(microseconds.value.add(10, ordering: .relaxed).newValue) })
+            let store = try HandlerStore(
+                path: folder.file(), registry: HandlerRegistry([]), schemas: [], role: .main,
+                synchronous: .normal, busyTimeout: 5000, time: time, log: nil,
+                system: SystemServices(driver: driver))
+            let runner = try HandlerRunner(store)
+            try runner.start()
+            defer { runner.close() }
+            let loop = try #require(driver.make.withLock { $0 })()
+            runner.loop.needsSurvey.store(true, ordering: .relaxed)
+            _ = loop.turn([])
+            runner.loop.needsSurvey.store(true, ordering: .relaxed)
+            #expect(loop.turn([])?.milliseconds == 1)
         }
     }
 
