@@ -148,7 +148,9 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
             let runner = try HandlerRunner(store)
             try runner.start()
             defer { runner.close() }
-            let loop = try #require(driver.make.withLock { $0 })()
+            let made = driver.make.withLock { $0 }
+            let make = try #require(made)
+            let loop = make()
             runner.loop.needsSurvey.store(true, ordering: .relaxed)
             _ = loop.turn([])
             runner.loop.needsSurvey.store(true, ordering: .relaxed)
