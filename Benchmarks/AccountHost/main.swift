@@ -7,7 +7,7 @@
 //     connect     connects all, and says `connected` when each has a stream
 //     again       says `connected` when each has a stream again, after they broke
 //     expect N    says `stored LATENCY` when N more messages are stored: the 99th percentile in microseconds, without those of u0
-//     timers      lets a timer of each account fire at once, and says `fired` when all have
+//     timers N    lets a timer of each of the first N accounts fire at once, and says `fired` when all have
 //     cost        says `cost THREADS DESCRIPTORS MEMORY TIME`: kilobytes, and milliseconds of the processor
 //
 // What it says ends with the monotonic clock in nanoseconds. A message has the clock of its sender as its text.
@@ -105,10 +105,19 @@ while let line = readLine() {
     case "again": streams.expect(count, "connected")
     case "expect": messages.expect(Int(parts[1]) ?? 0, "stored")
     case "timers":
-        timers.expect(count, "fired")
-        for account in accounts {
-            try account.store.step {
-                _ = try $0.schedule(Fire().durable, after: .zero, in: account.scope)
+        let first = accounts.prefix(Int(parts[1]) ?? 0)
+        timers.expect(first.count, "fired")
+        if let shared {
+            try shared.step { step in
+                for account in first {
+                    _ = try step.schedule(Fire().durable, after: .zero, in: account.scope)
+                }
+            }
+        } else {
+            for account in first {
+                try account.store.step {
+                    _ = try $0.schedule(Fire().durable, after: .zero, in: account.scope)
+                }
             }
         }
     default: say("cost \(Cost())")

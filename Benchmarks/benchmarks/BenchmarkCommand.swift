@@ -24,7 +24,7 @@ struct BenchmarkCommand {
         WakeBenchmark(), TakeOverBenchmark(),
         ParserBenchmark(), HostileTextBenchmark(),
         SessionStartBenchmark(), IdleBenchmark(),
-        AccountsBenchmark(layout: "one", count: 10_000, memoryGoal: 100, descriptorGoal: 3),
+        AccountsBenchmark(layout: "one", wanted: 10_000, memoryGoal: 100, descriptorGoal: 3),
     ]
 
     static func main() {

@@ -181,6 +181,8 @@ private func threads() -> [String] {
                 waiting.withLock { $0.append(number) }
             }
         }
+        // By then it waits.
+        try await Task.sleep(for: .milliseconds(50))
         canceled.cancel()
         await #expect(throws: CancellationError.self) { try await canceled.value }
         #expect(waiting.withLock { $0.isEmpty })
