@@ -40,7 +40,7 @@ package enum ThisProcess {
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// The number of processors that it may use, from 1.
+    /// The number of processors of the machine, from 1.
     package static var processors: Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
 
     /// Dies at once, as by `kill -9`.

@@ -284,8 +284,10 @@ extension Account {
 
     /// Wakes the owner of the stream after the commit, here or in another process, to handle what the step wrote.
     func wakeAfterCommit(_ step: borrowing Step) {
+        // A step of the loop itself reads the outbox at its end.
+        let isRead = mailbox.isOnLoop
         step.afterCommit { [self] in
-            mailbox.recordRows()
+            if !isRead { mailbox.recordRows() }
             if !ownsStream.load(ordering: .relaxed) { store.notifyOthers() }
         }
     }

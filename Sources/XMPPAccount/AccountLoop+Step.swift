@@ -69,6 +69,18 @@ extension AccountLoop {
         }
     }
 
+    /// Runs the step for what came before a control command. What it leaves comes with the next turn, or again from the server.
+    func runStep(_ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand], before command: Command)
+    {
+        // Without stream management nothing comes again.
+        guard machine.stream?.isManaged == true else { return runStep(events, commands) }
+        beginStep(events, commands)?.run()
+        endStep()
+        guard command.endsStream, let stream, !stream.unread.isEmpty else { return }
+        stream.unread = []
+        stream.isLeaving = true
+    }
+
     /// Begins a step, which others may share; ``endStep()`` ends it.
     ///
     /// - Returns: Nil when the step was given up.
@@ -162,7 +174,7 @@ extension AccountLoop {
                 aftermath.taken += 1
                 if account.configuration.time.monotonic() - start >= longestStep { break }
             }
-            let isAtEnd = aftermath.taken == intake.events.count
+            let isAtEnd = aftermath.taken == intake.events.count && !stream.isLeaving
             if aftermath.fault == nil, isAtEnd, let error = stream.parserError {
                 aftermath.fault = try inbound.meetEndOfReading(error, in: step)
             }

@@ -26,6 +26,8 @@ final class AccountLoop: GroupedLoop {
     private var awakeAt = Duration.zero
     /// Whether the account was open when the turn began.
     private var isWorking = false
+    /// Whether the turn has read from the connection, and not only what was read before.
+    private var hasRead = false
     /// The step of the turn that has begun.
     var step: (intake: Intake, grouped: GroupedStep)?
     /// The last pause: when it started, by the monotonic clock, and its planned length; nil before the first turn and after a turn
@@ -101,7 +103,7 @@ final class AccountLoop: GroupedLoop {
         if machine.isTakingOver { return }
         endAbandonedLeave()
         // What arrived by now is read first: an answer may be in it.
-        let isRead = stream.map { $0.connection.isDrained && $0.unread.isEmpty } ?? false
+        let isRead = hasRead && stream.map { $0.connection.isDrained && $0.unread.isEmpty } ?? false
         feed(.time(readAt: isRead ? awakeAt : nil))
         forgetDuplicates()
         writeClientState()
@@ -133,7 +135,7 @@ final class AccountLoop: GroupedLoop {
                 continue
             }
             // A control command comes after the work that was asked before it.
-            if !events.isEmpty || !steps.isEmpty { runStep(events, steps) }
+            if !events.isEmpty || !steps.isEmpty { runStep(events, steps, before: command) }
             (events, steps) = ([], [])
             control(command)
         }
@@ -241,7 +243,7 @@ final class AccountLoop: GroupedLoop {
     private var isStepDue: Bool {
         guard let stream else { return false }
         if let retry = stream.stepRetry { return retry <= now }
-        if stream.parserError != nil { return true }
+        if stream.parserError != nil { return !stream.isLeaving }
         if stream.hasMore && stream.connection.canTakeMore { return true }
         guard let deadline = stream.nextConnectedDeadline,
             let connected = account.connectedClock.connectedTime
@@ -262,6 +264,7 @@ final class AccountLoop: GroupedLoop {
     private var input: [UInt8] = []
 
     private func receive() -> ArraySlice<StreamParser.Event> {
+        hasRead = false
         guard let stream, !stream.isLeaving else { return [] }
         if !stream.unread.isEmpty {
             defer { stream.unread = [] }
@@ -269,6 +272,7 @@ final class AccountLoop: GroupedLoop {
         }
         input.removeAll(keepingCapacity: true)
         defer { if account.host != nil { input = [] } }
+        hasRead = true
         do {
             var isOpen = true
             while input.count < readLimit {

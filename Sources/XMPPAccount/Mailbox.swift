@@ -106,14 +106,16 @@ final class Mailbox: Sendable {
         return try body()
     }
 
-    /// Stanzas to send were committed. The loop's own steps look at the outbox by themselves.
+    /// Whether the calling code is a part of a turn of the loop.
+    var isOnLoop: Bool { state.withLock { $0.loop == .current } }
+
+    /// Stanzas to send were committed, not by a step of the loop.
     func recordRows() {
         let isNews = state.withLock { state in
-            let isForeign = state.loop != .current
             // A step notes each of its stanzas. Whoever set the mark raises the signal, and the loop takes the mark after
             // it has taken the signal.
-            defer { if isForeign { state.hasNewRows = true } }
-            return isForeign && !state.hasNewRows
+            defer { state.hasNewRows = true }
+            return !state.hasNewRows
         }
         if isNews { signal.raise() }
     }

@@ -67,7 +67,7 @@ struct StreamRules: Sendable {
     ///
     /// - Parameter readAt: Up to when everything that had arrived was read; nil if more may wait in the socket.
     func death(readAt: Duration?, now: Duration) -> AccountError? {
-        if let linkCheck, linkCheck <= now {
+        if let linkCheck, linkCheck <= now, readAt != nil {
             return AccountError(
                 .timedOut,
                 "\(peer) has not answered since the network changed; the connection counts as dead")

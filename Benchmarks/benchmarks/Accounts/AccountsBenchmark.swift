@@ -59,8 +59,8 @@ struct AccountsBenchmark: Benchmark {
             }
         }
         let others = min(count - 1, 1000)
-        let calm = try latency(host, bot, others: others, flood: 0)
-        let flooded = try latency(host, bot, others: others, flood: 50_000)
+        let calm = try latency(host, server, bot, others: others, flood: 0)
+        let flooded = try latency(host, server, bot, others: others, flood: 50_000)
         let timerCount = min(count, 300)
         let timers = try host.time("timers") { try host.ask("timers \(timerCount)", "fired") }
         let resumed = try host.time("resume") {
@@ -101,10 +101,12 @@ struct AccountsBenchmark: Benchmark {
 
     /// The time from a message to its commit while another account may receive very much, in milliseconds.
     private func latency(
-        _ host: Host, _ bot: ScriptedServer.Bot, others: Int, flood: Int
+        _ host: Host, _ server: ScriptedServer, _ bot: ScriptedServer.Bot, others: Int, flood: Int
     ) throws -> Double {
         let line = try host.ask("expect \(others + flood)", "stored") {
             for _ in 0..<flood { bot.send(try message(to: 0)) }
+            // Returns when the server has them behind it, so that the others wait for the host alone.
+            server.update { _ in }
             for number in 1...others {
                 bot.send(try message(to: number))
                 usleep(1000)

@@ -31,6 +31,7 @@ extension RunnerLoop {
             } catch {
                 failed.append(ready.removeFirst())
                 failure = error
+                limit = Self.batchLimit
             }
         }
         if let failure { throw failure }

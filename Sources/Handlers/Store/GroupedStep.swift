@@ -25,29 +25,34 @@ package final class GroupedStep: GroupedWork {
             return 1
         }
         var results: [Result<Void, any Error>] = []
+        var isAttempting = false
         do {
             try first.store.step { step in
                 let end = first.store.time.monotonic() + longestStep
                 for part in parts {
+                    isAttempting = true
                     results.append(try part.run(in: step))
+                    isAttempting = false
                     if first.store.time.monotonic() >= end { break }
                 }
             }
         } catch {
-            // Nothing of any of them is committed.
-            results = parts.map { _ in .failure(error) }
+            // Nothing of any of them is committed. Those that have not begun are tried apart, unless none could begin.
+            let attempted = results.count + (isAttempting ? 1 : 0)
+            results = parts.prefix(attempted == 0 ? parts.count : attempted).map { _ in .failure(error) }
         }
         for (part, result) in zip(parts, results) { part.result = result }
         return results.count
     }
 
-    /// - Throws: When the store fails, so that the step cannot commit any more.
+    /// - Throws: When the step cannot commit any more, as the store has failed.
     private func run(in step: borrowing Step) throws -> Result<Void, any Error> {
         do {
             try step.undoingOnError { try body(step) }
             return .success(())
-        } catch let error as HandlerError where error.isStorageFailure {
-            throw error
-        } catch { return .failure(error) }
+        } catch {
+            guard step.transaction.connection.isUsable else { throw error }
+            return .failure(error)
+        }
     }
 }

@@ -220,6 +220,9 @@ final class SharedThread: Sendable {
         /// The wait for a descriptor that could not be armed.
         private static let failurePause: Int64 = 10
 
+        /// The longest pause in milliseconds, as the end must be a number of nanoseconds: 73 years.
+        private static let longestPause = Int64.max / 4_000_000
+
         let member: Member
         private let loop: any DrivenLoop
         /// The descriptors to wait for, or those of the last wait with what it found.
@@ -242,7 +245,9 @@ final class SharedThread: Sendable {
 
         /// When the pause is over, by the monotonic clock in nanoseconds; nil for no limit.
         var deadline: Int64? {
-            pause.milliseconds.map { SystemTime.monotonicNanoseconds() + max(0, $0) * 1_000_000 }
+            pause.milliseconds.map {
+                SystemTime.monotonicNanoseconds() + min(max(0, $0), Self.longestPause) * 1_000_000
+            }
         }
 
         /// Stores what was found.

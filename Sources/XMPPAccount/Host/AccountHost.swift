@@ -54,7 +54,10 @@ public final class AccountHost: Sendable {
     private struct State {
         var accounts: [JID: Account] = [:]
         /// The tasks that connect accounts.
-        var connecting: [ObjectIdentifier: Task<Void, Never>] = [:]
+        var connecting: [ObjectIdentifier: (number: Int, task: Task<Void, Never>)] = [:]
+        var lastNumber = 0
+        /// The addresses of accounts that are being made.
+        var reserved: Set<JID> = []
         var isClosed = false
     }
 
@@ -89,29 +92,40 @@ public final class AccountHost: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: Address, password and where to connect.
-    ///   - store: A store opened with `Account.schemas`; accounts of one store share commits, those of several do not wait for
-    ///     each other.
+    ///   - store: A store opened with `Account.schemas`. Accounts of one store share commits.
     /// - Throws: Like ``Account/init(_:store:)``; also ``AccountError`` `invalidConfiguration` when the address is here already
     ///   and `closed` when the host was closed; ``/Handlers/HandlerError`` `resourcesExhausted` when this process may not
     ///   open enough files for one more account.
     @discardableResult
     public func add(_ configuration: AccountConfiguration, store: HandlerStore) throws -> Account {
-        try checkRoom(for: configuration.jid)
-        let account = try Account(configuration, store: store, on: services) { [weak self] account, error in
-            self?.gaveUp(account, error)
+        let jid = configuration.jid
+        try reserve(jid)
+        let result = Result {
+            try Account(configuration, store: store, on: services) { [weak self] account, error in
+                self?.gaveUp(account, error)
+            }
         }
-        try state.withLock { state in
-            try check(configuration.jid, state)
-            state.accounts[configuration.jid] = account
+        let isClosed = state.withLock { state in
+            state.reserved.remove(jid)
+            if !state.isClosed { state.accounts[jid] = try? result.get() }
+            return state.isClosed
         }
-        return account
+        let account = try result.get()
+        guard isClosed else { return account }
+        Task { await account.close() }
+        throw AccountError(.closed, "the host was closed; make a new one")
     }
 
-    private func check(_ jid: JID, _ state: State) throws(AccountError) {
-        if state.isClosed { throw AccountError(.closed, "the host was closed; make a new one") }
-        if state.accounts[jid] != nil {
-            throw AccountError(
-                .invalidConfiguration, "the host has \(jid) already; remove that account first")
+    /// Keeps a place for an account.
+    private func reserve(_ jid: JID) throws {
+        try state.withLock { state in
+            if state.isClosed { throw AccountError(.closed, "the host was closed; make a new one") }
+            guard state.accounts[jid] == nil, !state.reserved.contains(jid) else {
+                throw AccountError(
+                    .invalidConfiguration, "the host has \(jid) already; remove that account first")
+            }
+            try checkFiles(for: state.accounts.count + state.reserved.count + 1)
+            state.reserved.insert(jid)
         }
     }
 
@@ -121,16 +135,15 @@ public final class AccountHost: Sendable {
     /// The number that is left to the program: its databases, its own files and connections.
     static let otherDescriptors = 64
 
-    private func checkRoom(for jid: JID) throws {
-        let count = try state.withLock { state in
-            try check(jid, state)
-            return state.accounts.count
-        }
+    /// Throws when this process may open too few files for that many accounts, the threads, and what opening streams takes for a
+    /// while.
+    private func checkFiles(for count: Int) throws(HandlerError) {
         let limit = ThisProcess.raiseFileLimit()
-        guard (count + 1) * Self.descriptors + Self.otherDescriptors <= limit else {
+        let others = Self.otherDescriptors + 3 * configuration.threads + 4 * configuration.openings
+        guard count <= (limit - others) / Self.descriptors else {
             throw HandlerError(
                 .resourcesExhausted,
-                "this process may open \(limit) files, too few for \(count + 1) accounts with \(Self.descriptors) each; raise the limit (ulimit -n, LimitNOFILE=)"
+                "this process may open \(limit) files, too few for \(count) accounts with \(Self.descriptors) each and \(others) others; raise the limit (ulimit -n, LimitNOFILE=)"
             )
         }
     }
@@ -142,7 +155,9 @@ public final class AccountHost: Sendable {
         let key = ObjectIdentifier(account)
         state.withLock { state in
             guard !state.isClosed, state.connecting[key] == nil else { return }
-            state.connecting[key] = Task { [weak self] in
+            state.lastNumber += 1
+            let number = state.lastNumber
+            let task = Task { [weak self] in
                 do {
                     try await account.connect(retrying: true)
                 } catch let error as HandlerError {
@@ -150,15 +165,22 @@ public final class AccountHost: Sendable {
                 } catch {
                     // The account reports it by itself.
                 }
-                self?.state.withLock { $0.connecting[key] = nil }
+                self?.state.withLock { state in
+                    if state.connecting[key]?.number == number { state.connecting[key] = nil }
+                }
             }
+            state.connecting[key] = (number, task)
         }
     }
 
     /// Reports that an account has given up its stream for good.
     private func gaveUp(_ account: Account, _ error: any Error) {
-        guard state.withLock({ $0.accounts[account.configuration.jid] === account }) else { return }
-        report.yield(Failure(account: account, error: error))
+        let isHere = state.withLock { state in
+            // Before it is reported: whoever hears of it may connect it again at once.
+            state.connecting[ObjectIdentifier(account)] = nil
+            return state.accounts[account.configuration.jid] === account
+        }
+        if isHere { report.yield(Failure(account: account, error: error)) }
     }
 
     /// Closes an account and takes it out of the host. To restart it, add it again.
@@ -169,7 +191,7 @@ public final class AccountHost: Sendable {
             let isHere = state.accounts[account.configuration.jid] === account
             return (isHere, state.connecting.removeValue(forKey: ObjectIdentifier(account)))
         }
-        task?.cancel()
+        task?.task.cancel()
         await account.close(finishing: time)
         guard isHere else { return }
         // Only now: its address is free once its session can be resumed.

@@ -50,13 +50,13 @@ final class OpeningGate: Sendable {
     }
 
     func leave() {
-        let next = state.withLock { state in
+        state.withLock { state in
             if state.waiting.isEmpty {
                 state.free += 1
-                return nil as CheckedContinuation<Bool, Never>?
+            } else {
+                // With the lock held: a task that is canceled meanwhile finds that it has entered, and leaves.
+                state.waiting.removeFirst().continuation.resume(returning: true)
             }
-            return state.waiting.removeFirst().continuation
         }
-        next?.resume(returning: true)
     }
 }

@@ -63,21 +63,29 @@ private struct Refused: Error {}
         }
     }
 
-    @Test("A3 when the store fails, all steps of the commit fail")
+    @Test("A3 when the store fails, all steps of the commit fail; an error of another store fails one step")
     func storeFails() throws {
         try withFolder { folder in
             let store = try openStore(folder.file(), [])
-            let steps = (0..<4).map { number in
-                GroupedStep(in: store) { step in
-                    try step.note("\(number)")
-                    if number == 2 { throw HandlerError(.storageFailed, "the disk is full") }
+            func run() -> [GroupedStep] {
+                let steps = (0..<4).map { number in
+                    GroupedStep(in: store) { step in
+                        try step.note("\(number)")
+                        if number == 2 { throw HandlerError(.databaseLocked, "another store is locked") }
+                    }
                 }
+                GroupedTurns.run(steps)
+                return steps
             }
-            GroupedTurns.run(steps)
-            #expect(try store.notes() == [])
-            for step in steps {
+            _ = try store.connectionState { sqlite3_commit_hook($0.database, { _ in 1 }, nil) }
+            for step in run() {
                 #expect(throws: HandlerError.self) { try step.result?.get() }
             }
+            _ = try store.connectionState { sqlite3_commit_hook($0.database, nil, nil) }
+            #expect(try store.notes() == [])
+            let results = run().map { (try? $0.result?.get()) != nil }
+            #expect(results == [true, true, false, true])
+            #expect(try store.notes() == ["0", "1", "3"])
         }
     }
 
