@@ -30,7 +30,7 @@ struct AccountsBenchmark: Benchmark {
     private static let patience = Duration.seconds(300)
 
     func run(in workspace: Workspace) throws -> [Line] {
-        let count = min(wanted, (raiseFileLimit() - 200) / 3)
+        let count = min(wanted, (raiseFileLimit() - 400) / 3)
         if count < wanted {
             BenchmarkCommand.complain("\(count) accounts, as a process may not open more files (ulimit -Hn)")
         }
@@ -50,8 +50,8 @@ struct AccountsBenchmark: Benchmark {
         let login = try host.time("login") { try host.ask("connect", "connected") }
         usleep(3_000_000)
         let after = try host.cost()
-        usleep(20_000_000)
-        let idle = Double(try host.cost().time - after.time) / 20_000
+        usleep(60_000_000)
+        let idle = Double(try host.cost().time - after.time) / 60_000
 
         let messages = try host.time("messages") {
             try host.ask("expect \(count)", "stored") {
