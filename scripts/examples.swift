@@ -92,6 +92,7 @@ var configuration: AccountConfiguration {
     get { any() }
     set {}
 }
+var configurations: [AccountConfiguration] { any() }
 var password: String { any() }
 var romeo: JID { any() }
 var juliet: JID { any() }

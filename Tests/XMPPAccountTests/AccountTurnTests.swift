@@ -14,18 +14,18 @@ import XMPPTestKit
     )
     func answerBehind() async throws {
         try await withRig { rig in
-            let account = try rig.account { $0.acknowledgementTimeout = .seconds(1) }
+            let account = try rig.account { $0.acknowledgementTimeout = .seconds(2) }
             TestApp.told.withLock { $0["behind"] = "0" }
             try await account.listen()
             try await account.connect()
             try await account.caughtUp()
             // Read at once, and twice as long as the server may take for an answer.
             rig.server.pause([.writing])
-            for number in 0..<60 { rig.bot.send(rig.messageToAlice("b\(number)", "slow behind 0")) }
+            for number in 0..<120 { rig.bot.send(rig.messageToAlice("b\(number)", "slow behind 0")) }
             rig.server.unpause()
             try await eventually("some were handled") { try account.store.notes("message").count >= 3 }
             try await account.requestAcknowledgement()
-            try await eventually("all were handled") { try account.store.notes("message").count == 60 }
+            try await eventually("all were handled") { try account.store.notes("message").count == 120 }
             try await account.caughtUp()
             #expect(!rig.server.log.entries.contains { $0.event == .detached })
         }
