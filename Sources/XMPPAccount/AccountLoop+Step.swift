@@ -57,7 +57,7 @@ extension AccountLoop {
         _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand],
         uncounted: [StreamParser.Event] = []
     ) {
-        var next = beginStep(events, commands, uncounted: uncounted)
+        var next = startStep(events, commands, uncounted: uncounted)
         while let step = next {
             step.run()
             endStep()
@@ -65,7 +65,7 @@ extension AccountLoop {
             guard let stream, !stream.unread.isEmpty else { return }
             let unread = stream.unread
             stream.unread = []
-            next = beginStep(unread, [])
+            next = startStep(unread, [])
         }
     }
 
@@ -74,17 +74,17 @@ extension AccountLoop {
     {
         // Without stream management nothing comes again.
         guard machine.stream?.isManaged == true else { return runStep(events, commands) }
-        beginStep(events, commands)?.run()
+        startStep(events, commands)?.run()
         endStep()
         guard command.endsStream, let stream, !stream.unread.isEmpty else { return }
         stream.unread = []
         stream.isLeaving = true
     }
 
-    /// Begins a step, which others may share; ``endStep()`` ends it.
+    /// Starts a step, which other accounts may share; ``endStep()`` ends it.
     ///
     /// - Returns: Nil when the step was given up.
-    func beginStep(
+    func startStep(
         _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand],
         uncounted: [StreamParser.Event] = []
     ) -> GroupedStep? {
@@ -117,7 +117,7 @@ extension AccountLoop {
         for command in intake.commands { command.finish(.failure(error)) }
     }
 
-    /// Performs the actions after the commit of the step that has begun, if any.
+    /// Performs the actions after the commit of the started step, if there is one.
     func endStep() {
         guard let (intake, grouped) = step else { return }
         step = nil

@@ -24,11 +24,11 @@ final class AccountLoop: GroupedLoop {
     var opened: OpenedStream?
     /// When the last pause ended, by the monotonic clock.
     private var awakeAt = Duration.zero
-    /// Whether the account was open when the turn began.
+    /// Whether the account was open when the turn started.
     private var isWorking = false
     /// Whether the turn has read from the connection, and not only what was read before.
     private var hasRead = false
-    /// The step of the turn that has begun.
+    /// The step of the turn, until it ends.
     var step: (intake: Intake, grouped: GroupedStep)?
     /// The last pause: when it started, by the monotonic clock, and its planned length; nil before the first turn and after a turn
     /// without a pause.
@@ -65,13 +65,13 @@ final class AccountLoop: GroupedLoop {
 
     var signal: WakeSignal? { account.mailbox.signal }
 
-    /// Reads, and begins a step for stanzas and commands.
-    func beginTurn(_ found: [PollEntry]) -> (any GroupedWork)? { account.mailbox.asLoop { beginWork(found) } }
+    /// Reads, and starts a step for stanzas and commands.
+    func startTurn(_ found: [PollEntry]) -> (any GroupedWork)? { account.mailbox.asLoop { startWork(found) } }
 
     /// Ends the step, then does everything that depends on time.
     func endTurn() -> Pause? { account.mailbox.asLoop { endWork() } }
 
-    private func beginWork(_ found: [PollEntry]) -> GroupedStep? {
+    private func startWork(_ found: [PollEntry]) -> GroupedStep? {
         endPause(found)
         events.runJobs()
         isWorking = !isClosed
@@ -81,7 +81,7 @@ final class AccountLoop: GroupedLoop {
         let (commands, hasNewRows) = removeCommands()
         if hasNewRows { stream?.hasMore = true }
         machine.configure(acknowledgements: account.acknowledgements, keepAlive: keepAliveInterval)
-        return beginStep(events, commands)
+        return run(events, commands)
     }
 
     private func endWork() -> Pause? {
@@ -118,7 +118,7 @@ final class AccountLoop: GroupedLoop {
     }
 
     /// - Returns: The last step for these events and commands; nil when nothing is left for one.
-    private func beginStep(_ events: ArraySlice<StreamParser.Event>, _ commands: [Command]) -> GroupedStep? {
+    private func run(_ events: ArraySlice<StreamParser.Event>, _ commands: [Command]) -> GroupedStep? {
         var events = events
         var steps: [StepCommand] = []
         for (index, command) in commands.enumerated() {
@@ -139,7 +139,7 @@ final class AccountLoop: GroupedLoop {
             (events, steps) = ([], [])
             control(command)
         }
-        return !events.isEmpty || !steps.isEmpty || isStepDue ? beginStep(events, steps) : nil
+        return !events.isEmpty || !steps.isEmpty || isStepDue ? startStep(events, steps) : nil
     }
 
     /// Returns the commands posted since the last turn; during a takeover only its result.

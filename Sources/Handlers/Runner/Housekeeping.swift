@@ -22,17 +22,15 @@ struct Housekeeping {
         try store.step { try $0.transaction.hasten(beyond: longest, limit: Self.limit) }
     }
 
-    /// Whether old endings are to be removed in this pass.
-    func isPruningDue(_ store: HandlerStore) -> Bool {
-        guard pruned == nil, let last = prunedAt else { return true }
-        return store.time.monotonic() - last >= RunnerLoop.longestWait
-    }
-
-    /// Removes a few old endings.
+    /// Removes a few old endings, if it is time for that.
     ///
+    /// - Parameter keeping: Returns how long endings are kept; nil for ever.
     /// - Returns: Whether the search goes on.
-    mutating func prune(_ store: HandlerStore, keeping time: Duration) throws -> Bool {
-        prunedAt = store.time.monotonic()
+    mutating func prune(_ store: HandlerStore, keeping: () -> Duration?) throws -> Bool {
+        let now = store.time.monotonic()
+        if pruned == nil, let last = prunedAt, now - last < RunnerLoop.longestWait { return false }
+        guard let time = keeping() else { return false }
+        prunedAt = now
         let start = pruned ?? AnyHandlerID(rawValue: 0)
         let before = store.time.wall() - time
         pruned = try store.step {

@@ -35,15 +35,12 @@ extension RunnerLoop {
             }
         }
         if let failure { throw failure }
-        let isPruning = try withLooking { housekeeping in
-            housekeeping.isPruningDue(store)
-                ? try keepEndings.map { try housekeeping.prune(store, keeping: $0) } : false
-        }
+        let isPruning = try withLooking { try $0.prune(store) { keepEndings } }
         let rest = timetable.withLock {
             $0.rest(wall: store.time.wall(), monotonic: store.time.monotonic())
         }
         // The search for old endings goes on.
-        return Self.least(isPruning == true ? Self.least(rest, Self.longestWait) : rest, restOfSurvey)
+        return Self.least(isPruning ? Self.least(rest, Self.longestWait) : rest, restOfSurvey)
     }
 
     /// The longest time for which a started runner keeps endings; nil when none is started any more.
@@ -80,10 +77,7 @@ extension RunnerLoop {
                     rest, times.rest(wall: store.time.wall(), monotonic: store.time.monotonic()))
             }
         }
-        let isPruning = try withLooking { housekeeping in
-            housekeeping.isPruningDue(store)
-                ? try housekeeping.prune(store, keeping: runner.keepEndings) : false
-        }
+        let isPruning = try withLooking { try $0.prune(store) { runner.keepEndings } }
         return isPruning ? Self.least(rest, Self.longestWait) : rest
     }
 

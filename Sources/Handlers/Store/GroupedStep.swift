@@ -37,7 +37,7 @@ package final class GroupedStep: GroupedWork {
                 }
             }
         } catch {
-            // Nothing of any of them is committed. Those that have not begun are tried apart, unless none could begin.
+            // Nothing of any of them is committed. Parts that were not reached are tried apart, unless no transaction could start.
             let attempted = results.count + (isAttempting ? 1 : 0)
             results = parts.prefix(attempted == 0 ? parts.count : attempted).map { _ in .failure(error) }
         }

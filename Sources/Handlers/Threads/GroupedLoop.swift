@@ -3,15 +3,15 @@ package import Platform
 /// A loop whose turns have work in the middle that several loops can do together.
 ///
 /// ```text
-///   beginTurn ──▶ work ──▶ endTurn
-///   beginTurn ──▶ nil ───▶ endTurn
+///   startTurn ──▶ work ──▶ endTurn
+///   startTurn ──▶ nil ───▶ endTurn
 /// ```
 package protocol GroupedLoop: DrivenLoop {
     /// Handles everything that is ready, up to that work.
     ///
     /// - Parameter found: The descriptors of the last pause, with the result of the wait; empty before the first turn.
     /// - Returns: The work; nil for none, or when it has been done already.
-    func beginTurn(_ found: [PollEntry]) -> (any GroupedWork)?
+    func startTurn(_ found: [PollEntry]) -> (any GroupedWork)?
 
     /// Handles everything after the work.
     ///
@@ -21,7 +21,7 @@ package protocol GroupedLoop: DrivenLoop {
 
 extension GroupedLoop {
     package func turn(_ found: [PollEntry]) -> Pause? {
-        beginTurn(found)?.run()
+        startTurn(found)?.run()
         return endTurn()
     }
 }

@@ -94,8 +94,8 @@ final class SharedThread: Sendable {
         }
     }
 
-    /// The time after which the turns that have begun are ended first, in nanoseconds: they have read what is not stored yet.
-    private static let longestBegin: Int64 = 10_000_000
+    /// The time after which no further turn starts before the started ones end, in nanoseconds: they have read what is not stored.
+    private static let longestStart: Int64 = 10_000_000
 
     /// Calls the turns of loops.
     ///
@@ -104,16 +104,16 @@ final class SharedThread: Sendable {
     private func turn(
         _ ready: ArraySlice<UInt32>, _ members: inout Members, _ over: inout [Member]
     ) -> Int {
-        let end = SystemTime.monotonicNanoseconds() + Self.longestBegin
-        var begun: [(key: UInt32, turns: Turns, work: (any GroupedWork)?)] = []
+        let end = SystemTime.monotonicNanoseconds() + Self.longestStart
+        var started: [(key: UInt32, turns: Turns, work: (any GroupedWork)?)] = []
         var count = 0
         for key in ready {
             count += 1
-            if let turns = members.loops[key] { begun.append((key, turns, turns.begin())) }
+            if let turns = members.loops[key] { started.append((key, turns, turns.start())) }
             if SystemTime.monotonicNanoseconds() >= end { break }
         }
-        GroupedTurns.run(begun.compactMap(\.work))
-        for (key, turns, work) in begun {
+        GroupedTurns.run(started.compactMap(\.work))
+        for (key, turns, work) in started {
             if work != nil { turns.end() }
             turns.arm(key, in: events, &members.owners)
             members.deadlines.set(key, turns.isOver ? nil : turns.deadline)
@@ -269,15 +269,15 @@ final class SharedThread: Sendable {
         /// Runs a turn, or its first part.
         ///
         /// - Returns: The work after which ``end()`` runs the rest; nil when the turn is complete.
-        func begin() -> (any GroupedWork)? {
+        func start() -> (any GroupedWork)? {
             isReady = false
             // First: what is raised from here on makes another turn due. A descriptor is for the loop to clear.
-            loop.signal?.startTurn()
+            loop.signal?.clearAtTurn()
             guard let grouped else {
                 take(loop.turn(pause.entries))
                 return nil
             }
-            if let work = grouped.beginTurn(pause.entries) { return work }
+            if let work = grouped.startTurn(pause.entries) { return work }
             take(grouped.endTurn())
             return nil
         }

@@ -45,8 +45,8 @@ package final class WakeSignal: Sendable {
         loop?.clear()
     }
 
-    /// Clears the signal of a loop that shares its thread, at the beginning of its turn.
-    func startTurn() { loop?.clear() }
+    /// Clears the signal of a loop that shares its thread, when a turn starts.
+    func clearAtTurn() { loop?.clear() }
 
     /// Makes the signal of a loop that shares its thread call `wake` whenever it is raised.
     func attach(_ wake: @escaping @Sendable () -> Void) { loop?.attach(wake) }

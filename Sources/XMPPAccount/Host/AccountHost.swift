@@ -176,7 +176,7 @@ public final class AccountHost: Sendable {
     /// Reports that an account has given up its stream for good.
     private func gaveUp(_ account: Account, _ error: any Error) {
         let isHere = state.withLock { state in
-            // Before it is reported: whoever hears of it may connect it again at once.
+            // Before the report: its reader may connect the account again at once.
             state.connecting[ObjectIdentifier(account)] = nil
             return state.accounts[account.configuration.jid] === account
         }

@@ -7,7 +7,7 @@ final class OpeningGate: Sendable {
         var free: Int
         var waiting: [(number: Int, continuation: CheckedContinuation<Bool, Never>)] = []
         var lastNumber = 0
-        /// Waits that were canceled before they began.
+        /// Waits that were canceled before they started.
         var canceled: Set<Int> = []
     }
 
