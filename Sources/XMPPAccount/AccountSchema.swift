@@ -144,5 +144,9 @@ extension Account {
             ALTER TABLE session RENAME COLUMN handled TO received;
             ALTER TABLE session RENAME COLUMN live_time TO connected_time;
             """,
+            """
+            -- The slot of the owner's store, on whose socket it answers; NULL while nobody owns the account.
+            ALTER TABLE ownership ADD COLUMN slot INTEGER;
+            """,
         ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

@@ -67,7 +67,7 @@ struct AlteredStore {
 
     /// Another file each time, as the store of the visit before may still be closing; it is no copy to itself.
     private func restore() {
-        for suffix in ["", "-wal", "-shm", "-processes", "-signal", "-owner-1", "-owner-1.sock"] {
+        for suffix in ["", "-wal", "-shm", "-processes", "-signal", "-owners", "-owner-0.sock"] {
             unlink(path + suffix)
         }
         // A store that is not the altered one shows nothing: whoever reads must see that this process is gone.

@@ -21,9 +21,9 @@ import Testing
         let asker = try StreamSocket.connected(toPath: path)
         let answerer = try #require(try StreamSocket.accept(from: listener.descriptor))
         #expect(asker.isPeerOwnUser && answerer.isPeerOwnUser)
-        #expect(answerer.receiveByte() == nil)
-        #expect(asker.send(byte: 7))
-        #expect(answerer.waitReadable(milliseconds: 10_000) && answerer.receiveByte() == 7)
+        #expect(answerer.receive(atMost: 1).isEmpty)
+        #expect(asker.send([7, 8]))
+        #expect(answerer.waitReadable(milliseconds: 10_000) && answerer.receive(atMost: 3) == [7, 8])
         // Another one takes the name over.
         _ = try StreamSocket.listening(atPath: path, backlog: 8)
         #expect(try StreamSocket.accept(from: listener.descriptor) == nil)

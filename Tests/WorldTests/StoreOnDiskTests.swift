@@ -515,6 +515,69 @@ import Testing
         }
     }
 
+    @Test("Z2 an opening that is refused does not move a log that nobody has settled into the database")
+    func refusedBesideStep() throws {
+        struct Undone: Error {}
+        for seed in 0..<24 as Range<UInt64> {
+            let machine = Machine(seed: seed, synchronous: .normal)
+            let first = machine.start()
+            let store = try machine.open()
+            for number in 0..<12 { try Self.add(number, to: store) }
+            let second = machine.start()
+            let other = try machine.open()
+            machine.disk.current = first
+            try store.connectionState { $0.takeOverCheckpoints(at: 1) }
+            // The log's sync fails, and the process dies before it can write the log again.
+            Self.failFirstSync(on: machine) { _ in machine.disk.kill(first) }
+            try? Self.add(12, to: store)
+            machine.disk.kill(first)
+            machine.disk.onCall = nil
+            machine.processes.kill(slot: 0)
+            // The log cannot be settled while another process is in a step.
+            machine.disk.current = second
+            do {
+                try other.step { _ in
+                    _ = machine.start()
+                    #expect(throws: HandlerError.self) { _ = try machine.open() }
+                    machine.disk.current = second
+                    throw Undone()
+                }
+            } catch is Undone {}
+            try Self.expectWhole(machine, "seed \(seed)")
+        }
+    }
+
+    @Test("Z2 after a checkpoint that failed another process's checkpoint does not break the database")
+    func checkpointAfterFailed() throws {
+        for seed in 0..<24 as Range<UInt64> {
+            let machine = Machine(seed: seed, synchronous: .normal)
+            let first = machine.start()
+            let store = try machine.open()
+            for number in 0..<12 { try Self.add(number, to: store) }
+            let second = machine.start()
+            let other = try machine.open()
+            machine.disk.current = first
+            try store.connectionState { $0.takeOverCheckpoints(at: 1) }
+            Self.failFirstSync(on: machine) { _ in }
+            try Self.add(12, to: store)
+            machine.disk.onCall = nil
+            machine.disk.current = second
+            try other.connectionState { $0.checkpoint() }
+            try Self.expectWhole(machine, "seed \(seed)")
+        }
+    }
+
+    /// Loses the power; the store must be whole then, with the oldest notes.
+    private static func expectWhole(_ machine: Machine, _ comment: Comment) throws {
+        machine.disk.losePower()
+        machine.processes.losePower()
+        try machine.reopened { store in
+            let notes = try Self.notes(store)
+            let integrity = try store.step { try $0.all("PRAGMA integrity_check") { $0.text(0) } }
+            #expect(notes == (0..<Int64(notes.count)).map { $0 } && integrity == ["ok"], comment)
+        }
+    }
+
     /// When the first checkpoint runs, which fails.
     enum FirstCheckpoint: CaseIterable { case afterCommit, atClose, afterMigration }
 
@@ -551,15 +614,7 @@ import Testing
                     _ = try? machine.open([Self.added])
                 }
                 machine.disk.onCall = nil
-                machine.disk.losePower()
-                machine.processes.losePower()
-                try machine.reopened { store in
-                    let notes = try Self.notes(store)
-                    let integrity = try store.step { try $0.all("PRAGMA integrity_check") { $0.text(0) } }
-                    #expect(
-                        notes == (0..<Int64(notes.count)).map { $0 } && integrity == ["ok"],
-                        "seed \(seed), call \(last), \(notes.count) notes")
-                }
+                try Self.expectWhole(machine, "seed \(seed), call \(last)")
             }
         }
     }

@@ -13,7 +13,8 @@ import XMPPTestKit
 /// The owner's files beside the database.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountFilesTests {
     static let kinds = [
-        "link", "second name", "folder", "pipe", "text", "cut", "no sum", "greatest epoch", "negative",
+        "link", "second name", "folder", "pipe", "text", "other file", "cut", "no sum", "greatest epoch",
+        "negative",
     ]
 
     private func put(_ kind: String, at path: String, target: String) throws {
@@ -29,19 +30,29 @@ import XMPPTestKit
         case "folder": #expect(mkdir(path, 0o700) == 0)
         case "pipe": #expect(mkfifo(path, 0o600) == 0)
         case "text": try write(diary, to: path)
-        case "cut": try write(bytes([1, 0, 0, 0]), to: path)
-        case "no sum": try write(bytes([1, 0, 0, 0, 0]), to: path)
-        case "greatest epoch": try write(bytes(SentProgress(epoch: .max).stored), to: path)
-        default: try write(bytes([1, -5, 0, 0, 1 ^ -5]), to: path)
+        case "other file": try write(bytes([Int64](repeating: 1, count: 16)), to: path)
+        case "cut": try putRecord([1, 0, 0, 0], at: path)
+        case "no sum": try putRecord([1, 0, 0, 0, 0], at: path)
+        case "greatest epoch": try putRecord(SentProgress(epoch: .max).stored, at: path)
+        default: try putRecord([1, -5, 0, 0, 1 ^ -5], at: path)
         }
     }
 
+    /// Puts a record in the place of the first account into a file that is otherwise in order.
+    private func putRecord(_ words: [Int64], at path: String) throws {
+        _ = try OwnerFile(database: String(path.dropLast("-owners".count)))
+        let file = try FileHandle(forWritingTo: URL(filePath: path))
+        try file.seek(toOffset: UInt64(OwnerFile.recordSize))
+        try file.write(contentsOf: words.withUnsafeBytes { Data($0) })
+        try file.close()
+    }
+
     @Test(
-        "X22 a lock file that no owner wrote is refused by name and left as it is; without it the account connects",
+        "X22 a file of owners that no owner wrote is refused by name and left as it is; without it the account connects",
         arguments: kinds)
     func lockFile(kind: String) async throws {
         try await withRig(reconnects: false) { rig in
-            let path = rig.databasePath + "-owner-1"
+            let path = rig.databasePath + "-owners"
             let target = rig.databasePath + ".target"
             try put(kind, at: path, target: target)
             let before = try? Data(contentsOf: URL(filePath: path))
@@ -61,14 +72,16 @@ import XMPPTestKit
         }
     }
 
-    @Test("X22 a lock file that is refused is closed once: no descriptor that another thread opens meanwhile")
+    @Test(
+        "X22 a file of owners that is refused is closed once: no descriptor that another thread opens meanwhile"
+    )
     func closedOnce() async throws {
         let folder = try TemporaryFolder()
         defer { folder.remove() }
-        let path = folder.path + "/app.db-owner-1"
+        let path = folder.path + "/app.db-owners"
         try put("text", at: path, target: folder.path + "/target")
         // In a process of its own, whose descriptors are those of two threads.
-        await #expect(processExitsWith: .success) { [path = path as String] in
+        await #expect(processExitsWith: .success) { [database = (folder.path + "/app.db") as String] in
             let isOver = Kept(false)
             let lost = Kept(0)
             Thread.detachNewThread {
@@ -79,7 +92,7 @@ import XMPPTestKit
                 }
             }
             for _ in 0..<10_000 {
-                #expect(throws: AccountError.self) { _ = try OwnerLock(path: path, beside: "app.db") }
+                #expect(throws: AccountError.self) { _ = try OwnerFile(database: database) }
             }
             isOver.withLock { $0 = true }
             try #require(lost.withLock { $0 } == 0)
@@ -91,7 +104,7 @@ import XMPPTestKit
         arguments: ["text", "link", "folder"])
     func socketName(kind: String) async throws {
         try await withRig(reconnects: false) { rig in
-            let path = rig.databasePath + "-owner-1.sock"
+            let path = rig.databasePath + "-owner-0.sock"
             try put(kind, at: path, target: rig.databasePath + ".target")
             let account = try rig.account()
             let error = await errorOf { try await account.connect() } as? AccountError
@@ -101,10 +114,10 @@ import XMPPTestKit
         }
     }
 
-    @Test("X22 a lock file that others could open is narrowed to its owner, and the log says so")
+    @Test("X22 a file of owners that others could open is narrowed to its owner, and the log says so")
     func narrowed() async throws {
         try await withRig { rig in
-            let path = rig.databasePath + "-owner-1"
+            let path = rig.databasePath + "-owners"
             await (try rig.account()).close()
             #expect(FileManager.default.createFile(atPath: path, contents: nil))
             for file in [path, rig.databasePath] { #expect(chmod(file, 0o666) == 0) }
@@ -116,6 +129,18 @@ import XMPPTestKit
                 #expect(stat(file, &status) == 0 && status.st_mode & 0o777 == 0o600)
                 #expect(kept.lines.contains { $0.contains("others could open") && $0.contains(file + ";") })
             }
+        }
+    }
+
+    @Test("X22 a record that no owner wrote keeps out its own account only")
+    func otherRecord() async throws {
+        try await withRig(reconnects: false) { rig in
+            let store = try rig.store()
+            try store.step { try $0.execute("INSERT INTO account(jid) VALUES ('first@capulet.example')") }
+            try putRecord([1, 0, 0, 0, 0], at: rig.databasePath + "-owners")
+            let second = try rig.account()
+            try await second.connect()
+            try await second.tell("m1")
         }
     }
 

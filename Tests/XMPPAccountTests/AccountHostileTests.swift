@@ -102,11 +102,11 @@ struct AccountHostileTests {
         }
     }
 
-    @Test("W4 an owner that answers keeps the stream although its lock file is gone")
+    @Test("W4 an owner that answers keeps the stream although the file of its lock is gone")
     func freeLock() async throws {
         try await withRig { rig in
             let main = try await rig.connected()
-            try FileManager.default.removeItem(atPath: rig.databasePath + "-owner-1")
+            try FileManager.default.removeItem(atPath: rig.databasePath + "-owners")
             let worker = try rig.account { $0.role = .worker }
             let error = await errorOf { try await worker.connect() } as? AccountError
             #expect(error?.code == .ownershipHeld)

@@ -316,13 +316,13 @@ import XMPPTransport
     func fullBacklog() async throws {
         try await withRig { rig in
             // Something that holds the lock, listens, and never answers.
-            let base = rig.databasePath + "-owner-1"
-            let lock = open(base, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-            #expect(flock(lock, LOCK_EX | LOCK_NB) == 0)
-            defer { close(lock) }
-            let listener = try silentSocket(base + ".sock")
+            let file = try OwnerFile(database: rig.databasePath)
+            #expect(file.tryLock(1))
+            let listener = try silentSocket(OwnerSocket.path(ofSlot: 5, database: rig.databasePath))
             defer { close(listener) }
             let main = try rig.account { $0.ownerSilence = .milliseconds(100) }
+            try main.store.change(
+                "INSERT INTO ownership(account, epoch, owner, slot) VALUES (1, 1, 'main', 5)")
             try await main.connect()
             try await main.caughtUp()
         }

@@ -35,8 +35,9 @@ import XMPPTransport
             }
         }
         guard connected == 0 else { throw NoOwner(code: errno) }
-        var byte = OwnerQuestion.isAlive.rawValue
-        send(descriptor, &byte, 1, Int32(MSG_NOSIGNAL))
+        let question = OwnerQuestion.isAlive.bytes(1)
+        send(descriptor, question, question.count, Int32(MSG_NOSIGNAL))
+        var byte: UInt8 = 0
         return recv(descriptor, &byte, 1, 0) == 1 ? byte : nil
     }
 
@@ -47,22 +48,92 @@ import XMPPTransport
         return (folder, folder.path + "/s")
     }
 
+    /// A store that owns the account 1.
+    private final class Owner: Sendable {
+        let answers = OwnerAnswers(ThreadDriver().makeSharedSignal())
+        private let loop: any RunningLoop
+
+        init(_ path: String, answers isAnswering: Bool = true, asked: @escaping @Sendable () -> Void = {})
+            throws
+        {
+            let listener = try OwnerSocket.listen(path: path, beside: path)
+            loop = try ThreadDriver().startShared { [answers] in answers.makeLoop(listener) }
+            answers.expect(1, of: self)
+            if isAnswering { answer(asked) }
+        }
+
+        func answer(_ asked: @escaping @Sendable () -> Void = {}) {
+            answers.answer(1, of: self) { _ in
+                asked()
+                return .keeping
+            }
+        }
+
+        func stop() {
+            answers.end()
+            loop.join()
+        }
+    }
+
     private func listen(_ path: String, _ body: () async throws -> Void) async throws -> Int {
         let asked = Kept(0)
-        let answers = try OwnerSocket(path: path, beside: path).answer(ThreadDriver()) { _ in
-            asked.withLock { $0 += 1 }
-            return .keeping
-        }
+        let owner = try Owner(path) { asked.withLock { $0 += 1 } }
         try await body()
-        answers.stop()
+        owner.stop()
         return asked.withLock { $0 }
     }
 
-    private func answer(at path: String) throws -> OwnerAnswer? {
+    private func answer(
+        at path: String, account: Int64 = 1, within time: Duration = .seconds(10)
+    ) throws -> OwnerAnswer? {
         try EventLoop.run { loop in
             await OwnerSocket.ask(
-                .isAlive, path: path, beside: path, until: .after(.seconds(10)), on: loop)
+                .isAlive, account: account, path: path, beside: path, until: .after(time), on: loop)
         }
+    }
+
+    @Test("W4 a store answers for the accounts that it owns, and for no other")
+    func otherAccount() async throws {
+        let (folder, path) = try openFolder()
+        let owner = try Owner(path)
+        #expect(try answer(at: path, account: 2) == nil)
+        owner.answers.expect(2, of: owner)
+        owner.answers.answer(2, of: owner) { _ in .releasing }
+        #expect(try answer(at: path, account: 2) == .releasing)
+        #expect(try answer(at: path) == .keeping)
+        owner.answers.stop(2, of: owner)
+        #expect(try answer(at: path, account: 2) == nil)
+        #expect(try answer(at: path) == .keeping)
+        owner.stop()
+        withExtendedLifetime(folder) {}
+    }
+
+    @Test("W4 an owner that was taken over by another account of its process ends no answers but its own")
+    func replaced() async throws {
+        let (folder, path) = try openFolder()
+        let owner = try Owner(path)
+        let next = Kept(0)
+        owner.answers.expect(1, of: next)
+        owner.answers.answer(1, of: next) { _ in .releasing }
+        owner.answer()
+        owner.answers.stop(1, of: owner)
+        #expect(try answer(at: path) == .releasing)
+        owner.stop()
+        withExtendedLifetime(folder) {}
+    }
+
+    @Test("W4 who asks during the takeover is answered after it")
+    func duringTakeover() async throws {
+        let (folder, path) = try openFolder()
+        let owner = try Owner(path, answers: false)
+        #expect(try answer(at: path, within: .milliseconds(50)) == nil)
+        async let answer = onThread { try self.answer(at: path) }
+        // It waits for longer than one may take to ask.
+        try await Task.sleep(for: .milliseconds(60))
+        owner.answer()
+        #expect(try await answer == .keeping)
+        owner.stop()
+        withExtendedLifetime(folder) {}
     }
 
     @Test("X22 the owner answers a process of its own user, and is believed by it")
@@ -98,9 +169,9 @@ import XMPPTransport
         async let impostor = #expect(processExitsWith: .success) {
             [path = path as String, done = done as String] in
             try #require(setuid(Self.other) == 0)
-            let answers = try OwnerSocket(path: path, beside: path).answer(ThreadDriver()) { _ in .keeping }
+            let owner = try Owner(path)
             try await eventually("the test is done") { access(done, F_OK) == 0 }
-            answers.stop()
+            owner.stop()
         }
         try await eventually("the other user listens") {
             (try? Self.ask(path)) == OwnerAnswer.keeping.rawValue

@@ -9,7 +9,10 @@ extension FuzzTarget {
         switch directions.byte() % 3 {
         case 0: try useSlots(Array(directions.rest))
         case 1: try useSlots(goodSlots.made().edited(by: &directions))
-        default: try useLock(Array(directions.rest))
+        default:
+            // Most start as the file does, so that the record is read.
+            let isWhole = directions.byte() % 4 > 0
+            try useOwners((isWhole ? try ownersStart.made() : []) + directions.rest)
         }
     }
 
@@ -21,6 +24,14 @@ extension FuzzTarget {
         unlink(path + "-processes")
         try ProcessSlot(path: path) { _, _ throws(HandlerError) in }.leave()
         return try read(path + "-processes")
+    }
+
+    private static let ownersStart = Result { () throws -> [UInt8] in
+        let path = OwnerFile.path(ofDatabase: try database.made())
+        unlink(path)
+        _ = try OwnerFile(database: database.made())
+        let start = try read(path)
+        return start + [UInt8](repeating: 0, count: OwnerFile.recordSize - start.count)
     }
 
     private static func useSlots(_ content: [UInt8]) throws {
@@ -44,17 +55,19 @@ extension FuzzTarget {
         }
     }
 
-    private static func useLock(_ content: [UInt8]) throws {
-        let path = try database.made() + "-owner-1"
-        try write(content, to: path)
-        let lock = try OwnerLock(path: path, beside: database.made())
-        let told = lock.sent
-        try require(SentProgress(file: path) == told, "the lock file says two things")
+    private static func useOwners(_ content: [UInt8]) throws {
+        let database = try database.made()
+        try write(content, to: OwnerFile.path(ofDatabase: database))
+        let file = try OwnerFile(database: database)
+        try file.check(1)
+        let told = file.sent(1)
+        try require(OwnerFile.sent(1, database: database) == told, "the file of owners says two things")
         if let told { _ = SentProgress(epoch: told.epoch).stored }
-        try require(lock.tryToAcquire() && OwnerLock.isHeld(path), "a free lock is not taken")
-        lock.record(SentProgress(epoch: 5))
-        try require(SentProgress(file: path) == SentProgress(epoch: 5), "what was noted is not read")
-        lock.release()
+        try require(file.tryLock(1) && OwnerFile.isLocked(1, database: database), "a free lock is not taken")
+        file.record(SentProgress(epoch: 5), 1)
+        try require(
+            OwnerFile.sent(1, database: database) == SentProgress(epoch: 5), "what was noted is not read")
+        file.unlock(1)
     }
 
     static func write(_ content: [UInt8], to path: String) throws {

@@ -52,7 +52,7 @@ extension FuzzTarget {
         _ = try? store.step { step in try world.account.omemo.maintain(in: step) }
         _ = try? store.step { step in
             let table = OwnershipTable(account: world.account.id)
-            return try table.takeOver(owner: "main", past: nil, in: step)
+            return try table.takeOver(owner: "main", slot: 0, past: nil, in: step)
         }
         _ = try? store.step { step in try world.account.startModules(.session, in: step) }
         _ = try? world.account.canResume()
@@ -77,7 +77,7 @@ private struct StoreTemplate {
     }
 
     func copy() throws -> String {
-        for suffix in ["-wal", "-shm", "-processes", "-signal", "-owner-1"] { unlink(path + suffix) }
+        for suffix in ["-wal", "-shm", "-processes", "-signal", "-owners"] { unlink(path + suffix) }
         try FuzzTarget.write(content, to: path)
         return path
     }

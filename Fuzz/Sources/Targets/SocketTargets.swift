@@ -104,21 +104,24 @@ private final class OwnerEnds: Sendable {
     let ownerPath: String
     let impostorPath: String
     let impostor: FuzzPeer
-    private let answers: OwnerSocket.Answering
+    private let answers = OwnerAnswers(ThreadDriver().makeSharedSignal())
+    private let loop: any RunningLoop
 
     init() throws {
         let folder = try ScratchFolder.make()
         database = folder + "/store.db"
         (ownerPath, impostorPath) = (folder + "/owner", folder + "/impostor")
         impostor = try FuzzPeer(unix: impostorPath)
-        answers = try OwnerSocket(path: ownerPath, beside: database)
-            .answer(ThreadDriver()) { question in question == .isAlive ? .keeping : .releasing }
+        let listener = try OwnerSocket.listen(path: ownerPath, beside: database)
+        loop = try ThreadDriver().startShared { [answers] in answers.makeLoop(listener) }
+        answers.expect(1, of: self)
+        answers.answer(1, of: self) { question in question == .isAlive ? .keeping : .releasing }
     }
 
     func ask(_ path: String) throws -> OwnerAnswer? {
         try EventLoop.run { [database] loop in
             await OwnerSocket.ask(
-                .isAlive, path: path, beside: database, until: .after(.seconds(30)), on: loop)
+                .isAlive, account: 1, path: path, beside: database, until: .after(.seconds(30)), on: loop)
         }
     }
 

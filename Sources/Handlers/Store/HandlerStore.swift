@@ -60,6 +60,12 @@ public final class HandlerStore: Sendable {
     private let threadInStep = Atomic<UInt>(0)
     /// The runners, listeners and consumers of events of this process.
     let listeners = StoreListeners()
+    private struct WeakPart {
+        weak var value: AnyObject?
+    }
+
+    /// By type; see ``shared(_:)``.
+    private let sharedParts = Mutex<[ObjectIdentifier: WeakPart]>([:])
     /// The modules whose tables and handlers it was opened with.
     package let modules: Set<String>
     /// Files that other users could access until this store was opened: the database and files beside it.
@@ -211,6 +217,22 @@ public final class HandlerStore: Sendable {
 
     /// Notifies other processes of a commit.
     package func notifyOthers() { slot.notifyOthers() }
+
+    /// The slot of this store among those that have the database open, 0 ..< ``ProcessSlot/limit``.
+    package var slotNumber: Int { slot.number }
+
+    /// Returns what the parts of a module share that use this store. It lives for as long as one of them keeps it, and it may keep
+    /// the store.
+    ///
+    /// - Parameter make: Makes it for the first of them.
+    package func shared<S: AnyObject & Sendable>(_ make: () throws -> S) rethrows -> S {
+        try sharedParts.withLock { parts in
+            if let known = parts[ObjectIdentifier(S.self)]?.value as? S { return known }
+            let new = try make()
+            parts[ObjectIdentifier(S.self)] = WeakPart(value: new)
+            return new
+        }
+    }
 
     /// Number of notifications by other processes, modulo 2^32.
     package var notificationsByOthers: UInt32 { slot.countOfOthers }

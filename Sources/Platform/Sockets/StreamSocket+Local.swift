@@ -38,17 +38,17 @@ extension StreamSocket {
         PollEntry.waitReadable(descriptor, milliseconds: milliseconds)
     }
 
-    /// Reads one byte; nil when none is there or will come.
-    package func receiveByte() -> UInt8? {
-        var byte: UInt8 = 0
-        return recv(descriptor, &byte, 1, 0) == 1 ? byte : nil
+    /// Reads what has arrived; empty when nothing has, or nothing will.
+    package func receive(atMost count: Int) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: count) { buffer, read in
+            read = max(0, recv(descriptor, buffer.baseAddress, count, 0))
+        }
     }
 
-    /// Sends one byte; false when the other side is gone.
+    /// Sends a few bytes; false when the other side is gone.
     @discardableResult
-    package func send(byte: UInt8) -> Bool {
-        var byte = byte
-        return Glibc.send(descriptor, &byte, 1, Int32(MSG_NOSIGNAL)) == 1
+    package func send(_ bytes: [UInt8]) -> Bool {
+        Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
     }
 
     /// Lends the address of a path. One that is longer than the system's limit is reached through its open folder.

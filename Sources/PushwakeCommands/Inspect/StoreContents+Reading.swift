@@ -12,17 +12,16 @@ extension StoreContents {
         }
         self = try reader.read { snapshot in
             try StoreContents(
-                snapshot, path: reader.path, processes: processes, locks: OwnerLocks(store: reader.path),
-                limit: limit)
+                snapshot, path: reader.path, processes: processes, limit: limit)
         }
     }
 
     private init(
-        _ snapshot: borrowing Snapshot, path: String, processes: [Process], locks: OwnerLocks, limit: Int
+        _ snapshot: borrowing Snapshot, path: String, processes: [Process], limit: Int
     ) throws {
         store = path
         self.processes = processes
-        accounts = try Self.accounts(snapshot, locks)
+        accounts = try Self.accounts(snapshot, processes)
         requests = try Self.requests(snapshot, limit)
         timers = try Self.timers(snapshot, limit)
         outbox = try Self.outbox(snapshot, limit)
@@ -48,7 +47,7 @@ extension StoreContents {
     // MARK: Accounts
 
     private static func accounts(
-        _ snapshot: borrowing Snapshot, _ locks: OwnerLocks
+        _ snapshot: borrowing Snapshot, _ processes: [Process]
     ) throws(HandlerError) -> [Account] {
         // A store that only uses `Handlers` has no accounts.
         guard try snapshot.hasTable("account") else { return [] }
@@ -57,17 +56,18 @@ extension StoreContents {
             """
             SELECT account.id, jid, coalesce(epoch, 0), owner, number, full_jid, open_number IS NOT NULL,
                 resumption_id IS NOT NULL, max, alive_at, received, acknowledged,
-                (SELECT count(*) FROM deferred WHERE deferred.account = account.id), bound_count, resumed_count
+                (SELECT count(*) FROM deferred WHERE deferred.account = account.id), bound_count, resumed_count, slot
             FROM account JOIN session ON session.account = account.id
                 LEFT JOIN ownership ON ownership.account = account.id ORDER BY jid
             """
         ) { row in
-            let lockOwner = locks.lockOwner(ofAccount: row.integer(0))
+            let slot = row.optionalInteger(15)
+            let process = processes.first { Int64($0.slot) == slot }
             return Account(
                 jid: row.text(1),
                 ownership: Ownership(
-                    epoch: row.integer(2), owner: row.optionalText(3), pid: lockOwner,
-                    state: lockOwner.map(ProcessState.of)),
+                    epoch: row.integer(2), owner: row.optionalText(3), pid: process?.pid,
+                    state: process?.state),
                 session: Session(
                     number: row.quantity(4), boundAs: row.optionalText(5), hasStream: row.integer(6) != 0,
                     isResumable: row.integer(7) != 0, window: row.optionalQuantity(8).map { $0 * 1000 },

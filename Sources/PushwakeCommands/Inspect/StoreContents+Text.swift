@@ -83,10 +83,10 @@ extension StoreContents {
 
     private func owner(_ ownership: Ownership) -> String {
         guard let owner = ownership.owner else { return "nobody (epoch \(ownership.epoch))" }
-        let lockOwner =
+        let process =
             ownership.pid.map { "process \($0), \(ownership.state ?? "unknown")" }
-            ?? "no process holds its lock"
-        return "\(owner), \(lockOwner) (epoch \(ownership.epoch))"
+            ?? "its process is gone"
+        return "\(owner), \(process) (epoch \(ownership.epoch))"
     }
 
     private func resumability(_ session: Session) -> String {

@@ -30,7 +30,7 @@ package struct StoreContents: Codable {
         package var epoch: Int64
         /// `main` or `worker`; nil if the ownership was given up.
         package var owner: String?
-        /// The process that holds the account's lock; nil if none does, because the owner died or gave it up.
+        /// The process of the owner; nil if it has died, or gave the account up.
         package var pid: Int32?
         /// The state of that process: `running`, `stopped` or `unknown`.
         package var state: String?

@@ -130,9 +130,7 @@ private final class SimulatedPlace: OwnerPlace {
         (account.listener, account.decide) = (process, nil)
     }
 
-    func answer(
-        _ driver: any LoopDriver, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
-    ) throws {
+    func answer(_ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer) {
         if !process.isDead, account.listener === process { account.decide = decide }
     }
 

@@ -58,7 +58,16 @@ public final class AccountHost: Sendable {
         var lastNumber = 0
         /// The addresses of accounts that are being made.
         var reserved: Set<JID> = []
+        /// The number of accounts of each store.
+        var stores: [ObjectIdentifier: Int] = [:]
         var isClosed = false
+
+        /// Removes an account of a store.
+        mutating func leave(_ store: HandlerStore) {
+            let key = ObjectIdentifier(store)
+            let left = (stores[key] ?? 1) - 1
+            stores[key] = left > 0 ? left : nil
+        }
     }
 
     private let state = Mutex(State())
@@ -99,7 +108,7 @@ public final class AccountHost: Sendable {
     @discardableResult
     public func add(_ configuration: AccountConfiguration, store: HandlerStore) throws -> Account {
         let jid = configuration.jid
-        try reserve(jid)
+        try reserve(jid, store)
         let result = Result {
             try Account(configuration, store: store, on: services) { [weak self] account, error in
                 self?.gaveUp(account, error)
@@ -108,6 +117,7 @@ public final class AccountHost: Sendable {
         let isClosed = state.withLock { state in
             state.reserved.remove(jid)
             if !state.isClosed { state.accounts[jid] = try? result.get() }
+            if state.accounts[jid] == nil { state.leave(store) }
             return state.isClosed
         }
         let account = try result.get()
@@ -117,33 +127,37 @@ public final class AccountHost: Sendable {
     }
 
     /// Keeps a place for an account.
-    private func reserve(_ jid: JID) throws {
+    private func reserve(_ jid: JID, _ store: HandlerStore) throws {
         try state.withLock { state in
             if state.isClosed { throw AccountError(.closed, "the host was closed; make a new one") }
             guard state.accounts[jid] == nil, !state.reserved.contains(jid) else {
                 throw AccountError(
                     .invalidConfiguration, "the host has \(jid) already; remove that account first")
             }
-            try checkFiles(for: state.accounts.count + state.reserved.count + 1)
+            let key = ObjectIdentifier(store)
+            let stores = state.stores.count + (state.stores[key] == nil ? 1 : 0)
+            try checkFiles(state.accounts.count + state.reserved.count + 1, stores: stores)
             state.reserved.insert(jid)
+            state.stores[key, default: 0] += 1
         }
     }
 
-    /// The number of descriptors of a connected account: its connection, the file of its lock, the socket on which it answers
-    /// other processes.
-    static let descriptors = 3
-    /// The number that is left to the program: its databases, its own files and connections.
+    /// The number of descriptors of a store: those of SQLite, of its slot, of its watch of other processes and of its owners.
+    static let storeDescriptors = 20
+    /// The number that is left to the program: its own files and connections.
     static let otherDescriptors = 64
 
-    /// Throws when this process may open too few files for that many accounts, the threads, and what opening streams takes for a
-    /// while.
-    private func checkFiles(for count: Int) throws(HandlerError) {
+    /// Throws when this process may open too few files for that many connections, their stores, the threads, and what opening
+    /// streams takes for a while.
+    private func checkFiles(_ accounts: Int, stores: Int) throws(HandlerError) {
         let limit = ThisProcess.raiseFileLimit()
-        let others = Self.otherDescriptors + 3 * configuration.threads + 4 * configuration.openings
-        guard count <= (limit - others) / Self.descriptors else {
+        let others =
+            Self.otherDescriptors + Self.storeDescriptors * stores + 3 * configuration.threads
+            + 4 * configuration.openings
+        guard accounts <= limit - others else {
             throw HandlerError(
                 .resourcesExhausted,
-                "this process may open \(limit) files, too few for \(count) accounts with \(Self.descriptors) each and \(others) others; raise the limit (ulimit -n, LimitNOFILE=)"
+                "this process may open \(limit) files, too few for \(accounts) accounts, \(stores) databases and what belongs to them (\(accounts + others)); raise the limit (ulimit -n, LimitNOFILE=)"
             )
         }
     }
@@ -198,6 +212,7 @@ public final class AccountHost: Sendable {
         state.withLock { state in
             if state.accounts[account.configuration.jid] === account {
                 state.accounts[account.configuration.jid] = nil
+                state.leave(account.store)
             }
         }
     }

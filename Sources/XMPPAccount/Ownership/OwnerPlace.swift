@@ -26,7 +26,7 @@ package protocol OwnerPlace: AnyObject {
     /// Receives questions from now on, in the place of the owner before; they wait for ``answer(_:_:)``.
     func listen() throws
     /// Answers questions until ``stopAnswering()``, also during a long step of the account.
-    func answer(_ driver: any LoopDriver, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer) throws
+    func answer(_ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer)
     func stopAnswering()
 }
 
@@ -40,65 +40,74 @@ package protocol OwnerPlaces: Sendable {
     func isLocked(account: Int64, _ store: HandlerStore) -> Bool
 }
 
-/// Files beside the database: `<database>-owner-<account>`, and a socket for questions.
+/// Files beside the database: `<database>-owners`, which all stores share, and a socket of each store for questions.
 package struct OwnerFiles: OwnerPlaces {
     package init() {}
 
-    private func path(_ account: Int64, _ store: HandlerStore) -> String {
-        "\(store.filePath)-owner-\(account)"
-    }
-
     package func open(account: Int64, _ store: HandlerStore) throws -> any OwnerPlace {
-        let path = path(account, store)
+        var isFirst = false
+        let owners = try store.shared {
+            isFirst = true
+            return try StoreOwners(store)
+        }
+        try owners.file.check(account)
         return Place(
-            lock: try OwnerLock(path: path, beside: store.filePath), path: path, database: store.filePath)
+            account, owners, narrowedFile: isFirst && owners.file.wasNarrowed ? owners.file.path : nil)
     }
 
     package func sent(account: Int64, _ store: HandlerStore) -> SentProgress? {
-        SentProgress(file: path(account, store))
+        OwnerFile.sent(account, database: store.filePath)
     }
 
     package func isLocked(account: Int64, _ store: HandlerStore) -> Bool {
-        OwnerLock.isHeld(path(account, store))
+        OwnerFile.isLocked(account, database: store.filePath)
     }
 
     private final class Place: OwnerPlace {
-        private let lock: OwnerLock
-        private let path: String
-        private let database: String
-        private var socket: OwnerSocket?
-        private var answers: OwnerSocket.Answering?
+        private let account: Int64
+        private let owners: StoreOwners
 
-        init(lock: OwnerLock, path: String, database: String) {
-            (self.lock, self.path, self.database) = (lock, path, database)
+        let narrowedFile: String?
+
+        init(_ account: Int64, _ owners: StoreOwners, narrowedFile: String?) {
+            (self.account, self.owners, self.narrowedFile) = (account, owners, narrowedFile)
         }
 
-        var narrowedFile: String? { lock.wasNarrowed ? path : nil }
-        var holdsLock: Bool { lock.isHeld }
-        func tryToLock() -> Bool { lock.tryToAcquire() }
-        func unlock() { lock.release() }
-        var sent: SentProgress? { lock.sent }
-        func record(_ sent: SentProgress) { lock.record(sent) }
+        deinit {
+            stopAnswering()
+            unlock()
+        }
 
-        private var socketPath: String { path + ".sock" }
+        private(set) var holdsLock = false
+
+        func tryToLock() -> Bool {
+            if !holdsLock { holdsLock = owners.tryLock(account) }
+            return holdsLock
+        }
+
+        func unlock() {
+            if holdsLock { owners.unlock(account) }
+            holdsLock = false
+        }
+
+        var sent: SentProgress? { owners.file.sent(account) }
+        func record(_ sent: SentProgress) { owners.file.record(sent, account) }
 
         func ask(
             _ question: OwnerQuestion, until deadline: Deadline, on loop: EventLoop
         ) async -> OwnerAnswer? {
-            await OwnerSocket.ask(question, path: socketPath, beside: database, until: deadline, on: loop)
+            await owners.ask(question, account, until: deadline, on: loop)
         }
 
-        func listen() throws { socket = try OwnerSocket(path: socketPath, beside: database) }
-
-        func answer(
-            _ driver: any LoopDriver, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
-        ) throws {
-            answers = try socket?.answer(driver, decide)
+        func listen() throws {
+            try owners.listen()
+            owners.answers.expect(account, of: self)
         }
 
-        func stopAnswering() {
-            answers?.stop()
-            (answers, socket) = (nil, nil)
+        func answer(_ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer) {
+            owners.answers.answer(account, of: self, decide)
         }
+
+        func stopAnswering() { owners.answers.stop(account, of: self) }
     }
 }

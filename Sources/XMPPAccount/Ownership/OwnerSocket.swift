@@ -1,6 +1,5 @@
 import Handlers
 import Platform
-import Synchronization
 import XMPPTransport
 
 /// A question of a process to the owner of an account.
@@ -9,6 +8,18 @@ package enum OwnerQuestion: UInt8, Sendable {
     case isAlive = 0x61
     /// The main program asks for the stream.
     case handOver = 0x68
+
+    /// Returns the question as it is sent: its byte, and the number of the account.
+    func bytes(_ account: Int64) -> [UInt8] {
+        [rawValue] + withUnsafeBytes(of: account.littleEndian) { Array($0) }
+    }
+
+    /// - Returns: Nil for anything but one whole question.
+    static func read(from socket: StreamSocket) -> (OwnerQuestion, account: Int64)? {
+        let bytes = socket.receive(atMost: 10)
+        guard bytes.count == 9, let question = OwnerQuestion(rawValue: bytes[0]) else { return nil }
+        return (question, bytes.dropFirst().reversed().reduce(0) { $0 << 8 | Int64($1) })
+    }
 }
 
 /// The answer of the owner.
@@ -19,19 +30,22 @@ package enum OwnerAnswer: UInt8, Sendable {
     case releasing = 0x72
 }
 
-/// The Unix socket beside the database on which an owner answers. A process that is frozen does not answer.
-final class OwnerSocket: Sendable {
-    private let listener: StreamSocket
+/// The Unix socket beside the database on which a store answers for the accounts that it owns. A process that is frozen does not
+/// answer.
+///
+/// Each store has its own, which is found by its slot: `<database>-owner-<slot>.sock`.
+enum OwnerSocket {
+    static func path(ofSlot slot: Int, database: String) -> String { "\(database)-owner-\(slot).sock" }
 
-    /// Starts to listen, in place of any earlier listener.
+    /// Starts to listen, in place of an earlier store in the slot.
     ///
     /// - Throws: ``AccountError`` `invalidConfiguration` when the socket cannot be made, or something else stands there.
-    init(path: String, beside database: String) throws(AccountError) {
+    static func listen(path: String, beside database: String) throws(AccountError) -> StreamSocket {
         do {
             try PrivateFile.checkName(path, kind: .socket, beside: database)
         } catch { throw AccountError(.invalidConfiguration, error.message, cause: error) }
         do throws(Errno) {
-            listener = try StreamSocket.listening(atPath: path, backlog: 8)
+            return try StreamSocket.listening(atPath: path, backlog: 32)
         } catch {
             throw AccountError(
                 .invalidConfiguration,
@@ -39,129 +53,21 @@ final class OwnerSocket: Sendable {
         }
     }
 
-    /// Answers on a loop of its own, as a long step of the account is not silence.
+    /// Asks the owner of an account.
     ///
-    /// - Parameters:
-    ///   - driver: Calls the turns of that loop.
-    ///   - decide: Gives the answer to a question; called on the loop, which it must not hold up.
-    /// - Returns: The answers, to be stopped when the process owns the account no longer.
-    func answer(
-        _ driver: any LoopDriver, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
-    ) throws(HandlerError) -> Answering {
-        let end = try End(driver.makeSharedSignal())
-        return Answering(end, try driver.startShared { [listener] in Answers(listener, end, decide) })
-    }
-
-    /// The loop that answers; releasing it stops it too.
-    final class Answering: Sendable {
-        private let end: End
-        private let loop: any RunningLoop
-
-        fileprivate init(_ end: End, _ loop: any RunningLoop) { (self.end, self.loop) = (end, loop) }
-
-        deinit { end.reach() }
-
-        /// When this returns, nothing is answered any more.
-        func stop() {
-            end.reach()
-            loop.join()
-        }
-    }
-
-    /// The end of the answers.
-    fileprivate final class End: Sendable {
-        let signal: WakeSignal
-        private let state = Atomic(false)
-
-        init(_ signal: WakeSignal) { self.signal = signal }
-
-        var isReached: Bool { state.load(ordering: .acquiring) }
-
-        func reach() {
-            state.store(true, ordering: .releasing)
-            signal.raise()
-        }
-    }
-
-    private final class Answers: DrivenLoop {
-        /// The time for a question, in milliseconds.
-        private static let patience: Int64 = 20
-        /// The maximum number of clients whose question is awaited.
-        private static let clientLimit = 8
-
-        private let listener: StreamSocket
-        private let end: End
-        private let decide: (OwnerQuestion) -> OwnerAnswer
-        /// The processes that have connected and not asked yet.
-        private var clients: [(socket: StreamSocket, deadline: Int64)] = []
-
-        init(_ listener: StreamSocket, _ end: End, _ decide: @escaping (OwnerQuestion) -> OwnerAnswer) {
-            (self.listener, self.end, self.decide) = (listener, end, decide)
-        }
-
-        var signal: WakeSignal? { end.signal }
-
-        func turn(_ found: [PollEntry]) -> Pause? {
-            if end.isReached { return nil }
-            let now = SystemTime.monotonicNanoseconds() / 1_000_000
-            let isExhausted = accept(at: now)
-            clients.removeAll { answer($0.socket) || $0.deadline <= now }
-            var pause = Pause([PollEntry(end.signal.fileDescriptor)])
-            pause.entries += clients.map { PollEntry($0.socket.descriptor) }
-            // A caller that has to wait stays readable: without a pause this would spin until a descriptor is free.
-            if isExhausted || clients.count >= Self.clientLimit {
-                pause.limit(to: Self.patience)
-            } else {
-                pause.entries.append(PollEntry(listener.descriptor))
-            }
-            if let first = clients.map(\.deadline).min() { pause.limit(to: max(0, first - now)) }
-            return pause
-        }
-
-        /// Accepts the processes that wait.
-        ///
-        /// - Returns: Whether one still waits and this process has no descriptor left for it.
-        private func accept(at now: Int64) -> Bool {
-            do throws(Errno) {
-                while clients.count < Self.clientLimit,
-                    let client = try StreamSocket.accept(from: listener.descriptor)
-                {
-                    guard client.isPeerOwnUser else { continue }
-                    clients.append((client, now + Self.patience))
-                }
-                return false
-            } catch {
-                return error.isExhaustion
-            }
-        }
-
-        /// Answers a client that has asked.
-        ///
-        /// - Returns: Whether it gets no further answer.
-        private func answer(_ client: StreamSocket) -> Bool {
-            guard client.waitReadable(milliseconds: 0) else { return false }
-            if let question = client.receiveByte().flatMap(OwnerQuestion.init) {
-                client.send(byte: decide(question).rawValue)
-            }
-            return true
-        }
-    }
-
-    /// Asks the owner.
-    ///
-    /// - Returns: The answer, or nil if the owner is silent or no process listens.
+    /// - Returns: The answer, or nil if the owner is silent, no process listens, or the one that does is not the owner.
     static func ask(
-        _ question: OwnerQuestion, path: String, beside database: String, until deadline: Deadline,
-        on loop: EventLoop
+        _ question: OwnerQuestion, account: Int64, path: String, beside database: String,
+        until deadline: Deadline, on loop: EventLoop
     ) async -> OwnerAnswer? {
         // Connecting follows links, and somebody else may listen: who answers must be this user.
         guard (try? PrivateFile.checkName(path, kind: .socket, beside: database)) != nil,
             let owner = await connect(path, until: deadline, on: loop),
-            owner.isPeerOwnUser, owner.send(byte: question.rawValue)
+            owner.isPeerOwnUser, owner.send(question.bytes(account))
         else { return nil }
         var entries = [PollEntry(owner.descriptor)]
         guard await loop.wait(&entries, until: deadline) == .ready else { return nil }
-        return owner.receiveByte().flatMap(OwnerAnswer.init)
+        return owner.receive(atMost: 1).first.flatMap(OwnerAnswer.init)
     }
 
     /// Connects to the owner; the backlog of an owner that accepts no connections is full after a while.

@@ -52,15 +52,16 @@ final class Ownership: @unchecked Sendable {
         let deadline = loop.deadline(after: patience(silence))
         try await waitForOwner(place, role: role, until: deadline, on: loop)
         try Failpoint.afterLock.hit()
-        // The socket is bound inside the step: whoever raised the epoch last is the one who answers.
+        // Questions are received from inside the step on: whoever raised the epoch last is the one who answers.
         let epoch = try store.step { step in
-            let epoch = try table.takeOver(owner: owner, past: place.sent, in: step)
+            let epoch = try table.takeOver(
+                owner: owner, slot: store.slotNumber, past: place.sent, in: step)
             try place.listen()
             return epoch
         }
         place.record(SentProgress(epoch: epoch))
         try Failpoint.afterTakeover.hit()
-        try place.answer(store.system.driver) { question in
+        place.answer { question in
             // A worker lets the main program have the stream; a main program keeps it.
             guard question == .handOver, role == .worker else { return .keeping }
             handOver()

@@ -9,10 +9,12 @@ struct OwnershipTable {
 
     /// Takes the account over from its owner.
     ///
-    /// - Parameter told: What the owners before have told the server.
+    /// - Parameters:
+    ///   - slot: The slot of this store, whose socket answers from now on.
+    ///   - sent: What the owners before have told the server.
     /// - Returns: The new epoch.
     func takeOver(
-        owner: String, past sent: SentProgress?, in step: borrowing Step
+        owner: String, slot: Int, past sent: SentProgress?, in step: borrowing Step
     ) throws(HandlerError) -> Int64 {
         let current = try epoch(in: step)
         // A process that was killed left its stream marked as live; what is committed from here on has no stream yet.
@@ -22,10 +24,18 @@ struct OwnershipTable {
         }
         return try step.first(
             """
-            INSERT INTO ownership(account, epoch, owner) VALUES (?, ?, ?)
-            ON CONFLICT(account) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner RETURNING epoch
-            """, account, max(sent?.epoch ?? 0, current) + 1, owner
+            INSERT INTO ownership(account, epoch, owner, slot) VALUES (?, ?, ?, ?)
+            ON CONFLICT(account) DO UPDATE SET
+                epoch = excluded.epoch, owner = excluded.owner, slot = excluded.slot RETURNING epoch
+            """, account, max(sent?.epoch ?? 0, current) + 1, owner, slot
         ) { $0.integer(0) } ?? 0
+    }
+
+    /// The slot of the owner's store; nil when nobody owns the account.
+    func slot(in snapshot: borrowing Snapshot) throws(HandlerError) -> Int? {
+        try snapshot.first("SELECT slot FROM ownership WHERE account = ?", account) {
+            $0.optionalInteger(0).map(Int.init)
+        } ?? nil
     }
 
     func epoch(in step: borrowing Step) throws(HandlerError) -> Int64 {
@@ -57,6 +67,7 @@ struct OwnershipTable {
 
     /// Records that no process owns the account; the epoch stays.
     func release(epoch: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE ownership SET owner = NULL WHERE account = ? AND epoch = ?", account, epoch)
+        try step.execute(
+            "UPDATE ownership SET owner = NULL, slot = NULL WHERE account = ? AND epoch = ?", account, epoch)
     }
 }

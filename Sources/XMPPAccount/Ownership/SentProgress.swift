@@ -16,47 +16,44 @@ package struct SentProgress: Equatable, Sendable {
 
     package init(epoch: Int64) { self.epoch = epoch }
 
-    /// - Returns: Nil for an empty file, or a file that is being written.
-    init?(from file: OpenFile) {
-        guard let words = Self.words(in: file), words.count == Self.wordCount, Self.isSound(words)
+    /// - Parameter offset: The place of the record in the file.
+    /// - Returns: Nil if nothing is recorded, or the record is being written.
+    init?(from file: OpenFile, at offset: Int) {
+        guard let words = Self.words(in: file, at: offset), !Self.isEmpty(words), Self.isSound(words)
         else { return nil }
         (epoch, written, session, h) = (words[0], words[1], words[2], words[3])
     }
 
     private static let wordCount = 5
 
-    /// The number of reads of a file that another process may be writing, and the pause between them, in microseconds.
+    /// The number of reads of a record that another process may be writing, and the pause between them, in microseconds.
     private static let (looks, pause) = (20, 500 as UInt32)
 
-    /// Returns whether a file is empty or contains the progress of an owner.
-    static func isValid(_ file: OpenFile) -> Bool {
+    /// Returns whether a place in a file is empty or contains the progress of an owner.
+    static func isValid(_ file: OpenFile, at offset: Int) -> Bool {
         for _ in 0..<looks {
-            guard let words = words(in: file) else { return false }
-            if words.isEmpty || isSound(words) { return true }
+            guard let words = words(in: file, at: offset) else { return false }
+            if isEmpty(words) || isSound(words) { return true }
             SystemThread.sleep(microseconds: pause)
         }
         return false
     }
 
-    /// - Returns: An empty array for an empty file; nil for a file of another size.
-    private static func words(in file: OpenFile) -> [Int64]? {
-        var words = [Int64](repeating: 0, count: wordCount + 1)
-        let count = words.withUnsafeMutableBytes { try? file.read(into: $0, at: 0) }
-        return count == 0 ? [] : count == wordCount * 8 ? Array(words.dropLast()) : nil
+    /// - Returns: Zeros behind the end of the file; nil where the file ends within the record.
+    private static func words(in file: OpenFile, at offset: Int) -> [Int64]? {
+        var words = [Int64](repeating: 0, count: wordCount)
+        let count = words.withUnsafeMutableBytes { try? file.read(into: $0, at: offset) }
+        return count == 0 || count == wordCount * 8 ? words : nil
     }
+
+    private static func isEmpty(_ words: [Int64]) -> Bool { words.allSatisfy { $0 == 0 } }
 
     private static func isSound(_ words: [Int64]) -> Bool {
         words.reduce(0, ^) == 0 && OwnershipTable.epochs.contains(words[0]) && words[1] >= 0 && words[2] >= 0
             && UInt32(exactly: words[3]) != nil
     }
 
-    /// - Returns: Nil if no progress is stored.
-    init?(file path: String) {
-        guard let file = PrivateFile.openToRead(path) else { return nil }
-        self.init(from: file)
-    }
-
-    /// The words of the file. The last one makes the XOR of all words 0, so that a reader detects a partly written file.
+    /// The words of the record. The last one makes the XOR of all words 0, so that a reader detects a partly written one.
     var stored: [Int64] { [epoch, written, session, h, epoch ^ written ^ session ^ h] }
 
     /// Returns whether the database is older than this progress.

@@ -137,6 +137,29 @@ import XMPPModules
         await world.close()
     }
 
+    @Test(
+        "O5 of two sessions that crossed the own one is kept when it began less than two minutes ago, and not when the clock was set back since",
+        arguments: [(0, true), (119_999, true), (120_000, false), (-1, false)] as [(Int64, Bool)])
+    func crossingWindow(passed: Int64, isOwnKept: Bool) async throws {
+        let (world, a, b) = try World.pair()
+        try a.send("a1", to: romeo)
+        try b.send("b1", to: juliet)
+        while !([a, b].allSatisfy { $0.sent.contains { $0.elements.contains { $0.name == "encrypted" } } }) {
+            try #require(try world.carry())
+        }
+        // Romeo does not get what Juliet sent; she gets his.
+        b.isOnline = false
+        world.clock.now += passed
+        try world.settle()
+        #expect(try a.heard() == ["b1 blind"])
+        try a.send("a2", to: romeo)
+        try world.settle()
+        // Only a session that the other side has not used carries the key exchange.
+        let text = try #require(a.sent.last).serialized()
+        #expect((text.contains("kex='true'") || text.contains("prekey='true'")) == isOwnKept, "\(text)")
+        await world.close()
+    }
+
     @Test("O3 a key exchange uses a prekey up: it is replaced and the bundles are published again")
     func replacedPreKey() async throws {
         let (world, a, b) = try World.pair()

@@ -152,6 +152,9 @@ private func threads() -> [String] {
             try await withRig { rig in
                 var limit = rlimit(rlim_cur: 100, rlim_max: 100)
                 let store = try rig.store()
+                let other = try HandlerStore(
+                    path: rig.databasePath + "-other", registry: HandlerRegistry([]),
+                    schemas: Account.coreSchemas)
                 try #require(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
                 var limits = AccountHost.Configuration()
                 (limits.threads, limits.openings) = (1, 1)
@@ -169,6 +172,12 @@ private func threads() -> [String] {
                     error?.code == .resourcesExhausted && count == 9, "\(count) \(String(describing: error))"
                 )
                 #expect(error?.message.contains("ulimit -n") == true)
+                for account in host.accounts.dropFirst() { await host.remove(account) }
+                let one = AccountConfiguration(jid: try JID("one@localhost"), password: "secret")
+                #expect(throws: HandlerError.self, "a second database needs files, too") {
+                    try host.add(one, store: other)
+                }
+                try host.add(one, store: store)
                 await host.close()
             }
         }

@@ -12,9 +12,9 @@ import Testing
         async throws
     {
         try await OutboxTests.withStep { step in
-            let first = try Self.table.takeOver(owner: "main", past: nil, in: step)
+            let first = try Self.table.takeOver(owner: "main", slot: 0, past: nil, in: step)
             try Self.table.check(epoch: first, in: step)
-            let second = try Self.table.takeOver(owner: "worker", past: nil, in: step)
+            let second = try Self.table.takeOver(owner: "worker", slot: 0, past: nil, in: step)
             #expect(second == first + 1)
             try Self.table.check(epoch: second, in: step)
             checkStep(Self.isFenced(first, in: step))
@@ -24,8 +24,8 @@ import Testing
     @Test("W4 giving back keeps the epoch: an owner before it stays fenced, the last one may go on")
     func release() async throws {
         try await OutboxTests.withStep { step in
-            let first = try Self.table.takeOver(owner: "main", past: nil, in: step)
-            let second = try Self.table.takeOver(owner: "worker", past: nil, in: step)
+            let first = try Self.table.takeOver(owner: "main", slot: 0, past: nil, in: step)
+            let second = try Self.table.takeOver(owner: "worker", slot: 0, past: nil, in: step)
             try Self.table.release(epoch: first, in: step)
             checkStep(try Self.owner(in: step) == "worker")
             try Self.table.release(epoch: second, in: step)
@@ -39,7 +39,7 @@ import Testing
         try await OutboxTests.withStep { step in
             let sessions = SessionTable(account: 1)
             try sessions.start(SessionTableTests.bound(), in: step)
-            _ = try Self.table.takeOver(owner: "worker", past: nil, in: step)
+            _ = try Self.table.takeOver(owner: "worker", slot: 0, past: nil, in: step)
             checkStep(try sessions.openNumber(in: step) == nil)
         }
     }
@@ -48,7 +48,8 @@ import Testing
         async throws
     {
         try await OutboxTests.withStep { step in
-            let epoch = try Self.table.takeOver(owner: "main", past: SentProgress(epoch: 41), in: step)
+            let epoch = try Self.table.takeOver(
+                owner: "main", slot: 0, past: SentProgress(epoch: 41), in: step)
             #expect(epoch == 42)
         }
     }
@@ -57,7 +58,7 @@ import Testing
         "X18 an epoch that no program can have counted to is refused as damage", arguments: [Int64(-1), .max])
     func damaged(epoch: Int64) async throws {
         try await OutboxTests.withStep { step in
-            _ = try Self.table.takeOver(owner: "main", past: nil, in: step)
+            _ = try Self.table.takeOver(owner: "main", slot: 0, past: nil, in: step)
             try step.execute("UPDATE ownership SET epoch = ? WHERE account = 1", epoch)
             var error: HandlerError?
             do throws(HandlerError) { _ = try Self.table.epoch(in: step) } catch let found { error = found }
@@ -71,11 +72,11 @@ import Testing
         try await withTestStore(registry: HandlerRegistry([]), schemas: Account.coreSchemas) { test in
             let epoch = try test.store.step { step in
                 try step.execute("INSERT INTO account(id, jid) VALUES (1, 'a@b')")
-                return try Self.table.takeOver(owner: "main", past: nil, in: step)
+                return try Self.table.takeOver(owner: "main", slot: 0, past: nil, in: step)
             }
             let owner = OwnerStep(store: test.store, table: Self.table, epoch: epoch)
             #expect(try owner.run { _ in 7 } == 7)
-            _ = try test.store.step { try Self.table.takeOver(owner: "other", past: nil, in: $0) }
+            _ = try test.store.step { try Self.table.takeOver(owner: "other", slot: 0, past: nil, in: $0) }
             var hasRun = false
             do {
                 try owner.run { _ in hasRun = true }
