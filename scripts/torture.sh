@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The long kill tests: random kills against the embedded server, Prosody and ejabberd; with the first two, lines break,
 # sessions expire and the server restarts besides. Then a worker that finds thousands of messages in a store with a million
-# requests pending, a login after a long absence, a worker that finds attacks, conversations with OMEMO under random kills,
-# uploads under kills, lines that break after each byte, a million handlers through two workers, and stores of which each column is altered in turn.
+# requests pending, a login after a long absence, a worker that finds attacks, conversations with OMEMO under random kills, a
+# host of a thousand accounts, uploads under kills, lines that break after each byte, a million handlers through two workers, and
+# stores of which each column is altered in turn.
 # The small faults of Tests/mutants.txt, each of which the tests must notice. At last each fuzz target for FUZZ_SECONDS, which is
 # long enough for 10^8 inputs in all.
 #
@@ -41,6 +42,8 @@ swift build --build-tests
 WORKER_PROGRAM=$PWD/.build/release/pushwake swift test --skip-build --disable-xctest --filter WorkerAttackTests
 echo "OMEMO: 1000 messages with each version on each server"
 OMEMO_MESSAGES=1000 swift test --skip-build --disable-xctest --filter OmemoKillTests/randomKills
+echo "a host of 1000 accounts: 200 kills on each server"
+HOST_ACCOUNTS=1000 HOST_KILLS=200 swift test --skip-build --disable-xctest --filter HostKillTests
 echo "uploads: killed at each place, twelve times each"
 UPLOAD_HITS=12 swift test --skip-build --disable-xctest --filter UploadKillTests
 echo "lines that break after each byte"

@@ -30,7 +30,7 @@ struct FlightRecorderTests {
             path: path, registry: HandlerRegistry([Greeting.self]), synchronous: .normal)
         try store.step { step in
             try step.execute("INSERT INTO account(id, jid) VALUES (1, 'alice@localhost')")
-            try step.execute("INSERT INTO ownership VALUES (1, 1, 'main')")
+            try step.execute("INSERT INTO ownership VALUES (1, 1, 'main', 0)")
         }
         let first = try store.step { try $0.schedule(Greeting(token: Secret("hush")).durable, after: .zero) }
         let second = try store.step { try $0.bind(Greeting(token: Secret("hush")).durable) }

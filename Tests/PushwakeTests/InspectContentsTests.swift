@@ -44,7 +44,7 @@ struct InspectContentsTests {
                 try step.bind(Answered().durable), .error, with: TimerFired(dueAt: Timestamp(milliseconds: 1))
             )
             try step.execute("INSERT INTO account(id, jid) VALUES (1, 'alice@localhost')")
-            try step.execute("INSERT INTO ownership VALUES (1, 7, 'main')")
+            try step.execute("INSERT INTO ownership VALUES (1, 7, 'main', 0)")
             try step.execute(
                 """
                 INSERT INTO session(account, number, open_number, resumption_id, max, alive_at, full_jid, received, acknowledged,
@@ -82,6 +82,7 @@ struct InspectContentsTests {
         let contents = try contents()
         let account = try #require(contents.accounts.first)
         #expect(account.ownership.epoch == 7 && account.ownership.owner == "main")
+        #expect(account.ownership.pid == getpid() && account.ownership.state == "running")
         #expect(
             account.session.number == 3 && account.session.isResumable && account.session.window == 600_000)
         #expect(account.session.received == 11 && account.session.acknowledged == 22)

@@ -215,7 +215,7 @@ struct TerminalTests {
         let store = try HandlerStore(path: path, registry: HandlerRegistry(), schemas: Account.schemas)
         try store.step { step in
             try step.execute("INSERT INTO account(id, jid) VALUES (1, ?)", text)
-            try step.execute("INSERT INTO ownership VALUES (1, 7, ?)", text)
+            try step.execute("INSERT INTO ownership VALUES (1, 7, ?, NULL)", text)
             try step.execute(
                 "INSERT INTO session(account, number, open_number, full_jid) VALUES (1, 3, 3, ?)", text)
             try step.execute(

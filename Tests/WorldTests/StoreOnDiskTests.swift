@@ -24,6 +24,8 @@ import Testing
         let processes = SimulatedMachine()
         let clock = VirtualClock()
         var synchronous: HandlerStore.Synchronous
+        /// Called when a store that is opened has its slot.
+        var hasSlot: () -> Void = {}
 
         init(seed: UInt64, synchronous: HandlerStore.Synchronous = .full) {
             disk = SimulatedDisk(seed: seed)
@@ -39,13 +41,18 @@ import Testing
 
         /// - Parameter schemas: Tables that come beside those of all tests.
         func open(_ schemas: [Schema] = []) throws -> HandlerStore {
-            nonisolated(unsafe) let disk = disk
+            nonisolated(unsafe) let (disk, hasSlot) = (disk, hasSlot)
+            let processes = processes
             return try HandlerStore(
                 path: "/app.db", registry: HandlerRegistry([Late.self]),
                 schemas: [StoreOnDiskTests.schema] + schemas, role: .main,
                 synchronous: synchronous, busyTimeout: 0, time: clock.timeSource, log: nil,
                 system: SystemServices(
-                    files: files, boot: { "boot-\(disk.boot)" }, presence: processes.presence))
+                    files: files, boot: { "boot-\(disk.boot)" },
+                    presence: { (path, whenAlone, recover) throws(HandlerError) in
+                        defer { hasSlot() }
+                        return try processes.presence(path, whenAlone, recover)
+                    }))
         }
 
         /// Opens the store as the only process, after all others are dead.
@@ -532,13 +539,14 @@ import Testing
             try? Self.add(12, to: store)
             machine.disk.kill(first)
             machine.disk.onCall = nil
-            machine.processes.kill(slot: 0)
-            // The log cannot be settled while another process is in a step.
+            // A store that is opened sees only then that it is dead, and cannot settle the log beside another one's step.
+            machine.hasSlot = { machine.processes.kill(slot: 0) }
             machine.disk.current = second
             do {
                 try other.step { _ in
                     _ = machine.start()
                     #expect(throws: HandlerError.self) { _ = try machine.open() }
+                    machine.hasSlot = {}
                     machine.disk.current = second
                     throw Undone()
                 }

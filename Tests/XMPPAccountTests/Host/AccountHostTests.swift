@@ -136,8 +136,8 @@ private func threads() -> [String] {
             host.connect(good)
             let failure = try #require(await failures.next())
             #expect(failure.account === bad && (failure.error as? AccountError)?.code == .notAuthorized)
-            // As often as it is tried again.
-            for _ in 0..<3 {
+            // As often as it is tried again, also in the moment in which the attempt ends.
+            for _ in 0..<20 {
                 host.connect(bad)
                 #expect(await failures.next()?.account === bad)
             }

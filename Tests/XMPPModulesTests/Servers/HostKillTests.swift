@@ -9,12 +9,24 @@ import XMPPAccount
 import XMPPCore
 import XMPPModules
 
+/// How many accounts are killed how often; more of both in `make torture`.
+enum HostKills {
+    static let accounts = number("HOST_ACCOUNTS") ?? 50
+    static let kills = number("HOST_KILLS") ?? 20
+    /// The longest life, about the time in which all accounts log in; in milliseconds.
+    static let longestLife = 12 * accounts
+    static let patience = Duration.seconds(40 + accounts)
+    /// What a test may take, in minutes.
+    static let timeLimit = max(5, accounts * kills / 400)
+
+    private static func number(_ variable: String) -> Int? {
+        ProcessInfo.processInfo.environment[variable].flatMap { Int($0) }
+    }
+}
+
 extension RealServerTests {
     /// The host of docs/guide/many-accounts.md, killed again and again.
     @Suite struct HostKillTests {
-        private static let accounts = 50
-        private static let kills = 20
-
         private func start(_ home: RealHome, _ line: LoopbackProxy, _ file: String) throws -> ChildProcess {
             try ChildProcess(
                 BuiltProduct.path("EchoHost"),
@@ -25,11 +37,11 @@ extension RealServerTests {
         }
 
         @Test(
-            "A4 fifty accounts in one process that is killed twenty times answer each message once, and resume",
+            "A4 fifty accounts in one process that is killed again and again answer each message once, and resume",
             arguments: ServerKind.allCases)
         func kills(kind: ServerKind) async throws {
             try await withModulesHome(kind) { home in
-                let bots = try (0..<Self.accounts).map { _ in try home.scene.addUser() }
+                let bots = try (0..<HostKills.accounts).map { _ in try home.scene.addUser() }
                 let file = home.folder.path + "/bots.txt"
                 try Data(bots.map { "\($0) \(RealServers.password)\n" }.joined().utf8)
                     .write(to: URL(filePath: file))
@@ -43,7 +55,7 @@ extension RealServerTests {
                 defer { line.close() }
                 var host = try start(home, line, file)
                 defer { host.killAndWait() }
-                try await eventually("all bots answer") {
+                try await eventually("all bots answer", within: HostKills.patience) {
                     let answered = Set(try friend.bodies("message"))
                     let missing = bots.indices.filter { !answered.contains("ping \($0)") }
                     for bot in missing { try send("ping \(bot)", to: bot) }
@@ -53,12 +65,13 @@ extension RealServerTests {
 
                 var random = SeededGenerator(seed: 4)
                 var expected: Set<String> = []
-                for round in 0..<Self.kills {
+                for round in 0..<HostKills.kills {
                     for bot in bots.indices {
                         try send("\(round) to \(bot)", to: bot)
                         expected.insert("\(round) to \(bot)")
                     }
-                    try await Task.sleep(for: .milliseconds(.random(in: 0...600, using: &random)))
+                    let life = Int.random(in: 0...HostKills.longestLife, using: &random)
+                    try await Task.sleep(for: .milliseconds(life))
                     host.killAndWait()
                     // It repeats by itself what it handles while a session is resumed: docs/reference/servers.md.
                     if let ejabberd = home.server as? EjabberdServer {
@@ -67,7 +80,7 @@ extension RealServerTests {
                     }
                     host = try start(home, line, file)
                 }
-                try await eventually("all were answered") {
+                try await eventually("all were answered", within: HostKills.patience) {
                     Set(try friend.bodies("message")).isSuperset(of: expected)
                 }
                 host.killAndWait()
@@ -78,7 +91,7 @@ extension RealServerTests {
                     path: home.folder.path + "/bots.db", registry: HandlerRegistry([]), schemas: [])
                 // Each account has begun a session once: the server has kept it over all kills.
                 #expect(try store.number("SELECT count(*) FROM session WHERE bound_count <> 1") == 0)
-                #expect(try store.number("SELECT count(*) FROM session") == Int64(Self.accounts))
+                #expect(try store.number("SELECT count(*) FROM session") == Int64(HostKills.accounts))
                 #expect(try store.number("SELECT min(resumed_count) FROM session") > 0)
             }
         }

@@ -7,7 +7,7 @@ import XMPPAccount
 import XMPPModules
 
 /// Everything about modules that is tested against Prosody and ejabberd; the suites are extensions.
-@Suite(.ownThread, .realServers, .serialized, .timeLimit(.minutes(5)))
+@Suite(.ownThread, .realServers, .serialized, .timeLimit(.minutes(HostKills.timeLimit)))
 enum RealServerTests {}
 
 extension RealHome {
