@@ -198,7 +198,9 @@ extension AccountLoop {
             closeClean(stream.connection)
         case .lost: stream.connection.closeDirty()
         }
-        store(closing, stream, connectedTime: stopClocks())
+        let connectedTime = account.connectedClock.connectedTime ?? .zero
+        account.connectedClock.stop()
+        store(closing, stream, connectedTime: connectedTime)
     }
 
     /// The time limit for the server to close its side of a logged-out stream.
@@ -230,18 +232,13 @@ extension AccountLoop {
         _ = try? connection.flush()
     }
 
-    /// - Returns: The session's connected time, to be committed.
-    private func stopClocks() -> Duration {
-        let connectedTime = account.connectedClock.connectedTime ?? .zero
-        account.connectedClock.stop()
-        try? account.runner.setConnected(false, in: account.scope)
-        return connectedTime
-    }
-
+    /// Stores the end of a stream. The connected time of handlers in this account's scope stops, too.
     private func store(_ closing: AccountMachine.Closing, _ stream: OpenStream, connectedTime: Duration) {
         switch closing {
-        case .suspended: ownership?.suspendedAt = connectedTime
-        case .lost: break
+        case .suspended:
+            ownership?.suspendedAt = connectedTime
+            try? account.runner.setConnected(false, in: account.scope)
+        case .lost: try? account.runner.setConnected(false, in: account.scope)
         case .loggedOut: storeClosed { _ in }
         case .broken(let fault, let isFresh):
             storeClosed { step in
@@ -256,9 +253,12 @@ extension AccountLoop {
 
         func storeClosed(_ more: (borrowing Step) throws -> Void) {
             do {
-                try owner.run { step in
-                    try more(step)
-                    try account.sessions.suspend(connectedTime: connectedTime, in: step)
+                try account.runner.setDisconnected(in: account.scope) { stopTime in
+                    try owner.run { step in
+                        try more(step)
+                        try account.sessions.suspend(connectedTime: connectedTime, in: step)
+                        try stopTime(step)
+                    }
                 }
             } catch {
                 react(to: error, while: .closing)

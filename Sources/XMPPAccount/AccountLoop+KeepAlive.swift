@@ -5,10 +5,9 @@ import XMPPCore
 extension AccountLoop {
     /// The time without a proof after which the server is asked for one, in whole milliseconds; nil for never.
     var keepAliveInterval: Duration? {
-        let configuration = account.configuration
-        guard let interval = configuration.keepAlive else { return nil }
+        guard let interval = account.configuration.keepAlive else { return nil }
         guard account.clientState == .inactive else { return .milliseconds(interval.milliseconds) }
-        return .milliseconds(max(interval, configuration.inactiveKeepAlive).milliseconds)
+        return .milliseconds(max(interval, account.configuration.inactiveKeepAlive).milliseconds)
     }
 
     /// Takes the answers out that change nothing in the store, and so need no step.

@@ -9,26 +9,25 @@ extension AccountLoop {
     /// Ends everything that belonged to a session that cannot be resumed, in short steps. After a kill in between, the next process
     /// finds the remaining rows.
     func settleLostSession(_ failed: StreamOpener.FailedResumption?) throws {
-        let state = try owner.run { step in
+        var (settling, hasLostAnything) = try owner.run { step in
             let state = try account.sessions.load(in: step)
             if let count = failed?.count, state.resumptionID != nil {
                 try creditFailed(count, state, in: step)
             }
             try account.sessions.lose(in: step)
             try forgetDeliveries(in: step)
-            return state
+            let settling = Settling(session: state.number, reason: state.wasResumable ? .sessionLost : .bound)
+            return (try settle(settling, in: step), state.resumptionID != nil)
         }
-        let reason: InvalidationReason = state.wasResumable ? .sessionLost : .bound
-        var hasLostAnything = state.resumptionID != nil
-        var settling = Settling(session: state.number, reason: reason)
-        while !settling.isDone {
-            settling = try owner.run { step in try settle(settling, in: step) }
+        while true {
             if !settling.isDone { hasLostAnything = true }
             try Failpoint.afterSessionLost.hit()
+            if settling.isDone { break }
             // A short-lived process may have no time for all rows. The next process continues.
-            if !settling.isDone, account.mailbox.isLeaving {
+            if account.mailbox.isLeaving {
                 throw AccountError(.closed, "the account was closed while a lost session was settled")
             }
+            settling = try owner.run { step in try settle(settling, in: step) }
         }
         if hasLostAnything { account.hub.send(.sessionLost(failed?.error)) }
     }

@@ -73,19 +73,33 @@ extension AccountLoop {
     ///
     /// - Returns: Why the session that was resumed is of no use; it is given up then.
     private func start(_ opened: OpenedStream) throws -> StreamFault? {
-        let started =
-            switch opened.outcome {
-            case .resumed(let h): try resume(h, learned: opened.learned)
-            case .bound(let session, let failed): try bind(session, failed: failed, learned: opened.learned)
+        if case .bound(_, let failed) = opened.outcome { try settleLostSession(failed) }
+        // The same for handlers with a timeout in this account's scope.
+        let started = try account.runner.setConnected(in: account.scope) { startTime in
+            try owner.run { step in
+                try account.logins.learn(opened.learned, in: step)
+                let started =
+                    switch opened.outcome {
+                    case .resumed(let h): try resume(h, in: step)
+                    case .bound(let session, _): try bind(session, in: step)
+                    }
+                try startTime(step)
+                return started
             }
-        if let fault = started.fault { return fault }
+        }
+        if let fault = started.fault {
+            try? account.runner.setConnected(false, in: account.scope)
+            return fault
+        }
+        switch opened.outcome {
+        case .resumed: try Failpoint.afterResumed.hit()
+        case .bound: try Failpoint.afterBound.hit()
+        }
         let state = started.state
         guard let own = state.fullJID else {
             throw AccountError(.protocolViolation, "the session has no address; a new one is bound")
         }
         account.connectedClock.start(at: state.connectedTime)
-        // The same for handlers with a timeout in this account's scope. When the store fails, they come late.
-        try? account.runner.setConnected(true, in: account.scope)
         stream = OpenStream(opened, state: state, own: own, hasClientState: started.hasClientState)
         let rules = rules(of: opened, state)
         opened.connection.limitUnacknowledged(toMilliseconds: rules.keepAlive.timeout.milliseconds)
@@ -94,7 +108,13 @@ extension AccountLoop {
         for event in started.events { account.hub.send(event) }
         for answer in opened.answers { account.hub.send(.streamManagementAnswered(answer)) }
         feed(.started(rules))
-        runStep(opened.early[...], [], uncounted: opened.uncounted)
+        if opened.uncounted.isEmpty {
+            // The step of this turn takes it in, which other accounts may share.
+            stream?.unread = opened.early[...]
+            stream?.hasMore = true
+        } else {
+            runStep(opened.early[...], [], uncounted: opened.uncounted)
+        }
         return nil
     }
 
@@ -133,47 +153,34 @@ extension AccountLoop {
     }
 
     /// XEP-0198 section 5: the count of `<resumed/>` acknowledges; the rest is sent again, in order, and counts once.
-    private func resume(_ h: HandledCount, learned: LearnedLogin) throws -> Started {
-        let started = try owner.run { step in
-            try account.logins.learn(learned, in: step)
-            let state = try account.sessions.load(in: step)
-            var inbound = account.inboundStep(
-                own: state.fullJID ?? account.configuration.jid, session: state.number, now: now,
-                management: state.management(account.acknowledgements))
-            let claimed = BuiltInFault.resendAcknowledged.isOn ? state.acknowledged : h
-            if let fault = try inbound.acknowledge(claimed, in: step) {
-                // The counts contradict each other: nothing sent in this session can be trusted to have arrived.
-                try account.sessions.lose(in: step)
-                return Started(state: state, fault: fault)
-            }
-            if BuiltInFault.dropUnacknowledged.isOn {
-                _ = try account.outbox.forget(session: state.number, upTo: .max, in: step)
-            }
-            // What the server has not counted it has not taken, so the counts are none the less right without it.
-            let refused = try account.removeRefused(in: step)
-            try account.sessions.resume(in: step)
-            try adopt(session: state.number, in: step)
-            try account.startModules(.stream, in: step)
-            return try loaded(inbound.events + refused, in: step)
+    private func resume(_ h: HandledCount, in step: borrowing Step) throws -> Started {
+        let state = try account.sessions.load(in: step)
+        var inbound = account.inboundStep(
+            own: state.fullJID ?? account.configuration.jid, session: state.number, now: now,
+            management: state.management(account.acknowledgements))
+        let claimed = BuiltInFault.resendAcknowledged.isOn ? state.acknowledged : h
+        if let fault = try inbound.acknowledge(claimed, in: step) {
+            // The counts contradict each other: nothing sent in this session can be trusted to have arrived.
+            try account.sessions.lose(in: step)
+            return Started(state: state, fault: fault)
         }
-        if started.fault == nil { try Failpoint.afterResumed.hit() }
-        return started
+        if BuiltInFault.dropUnacknowledged.isOn {
+            _ = try account.outbox.forget(session: state.number, upTo: .max, in: step)
+        }
+        // What the server has not counted it has not taken, so the counts are none the less right without it.
+        let refused = try account.removeRefused(in: step)
+        try account.sessions.resume(in: step)
+        try adopt(session: state.number, in: step)
+        try account.startModules(.stream, in: step)
+        return try loaded(inbound.events + refused, in: step)
     }
 
-    private func bind(
-        _ session: BoundSession, failed: StreamOpener.FailedResumption?, learned: LearnedLogin
-    ) throws -> Started {
-        try settleLostSession(failed)
-        let started = try owner.run { step in
-            try account.logins.learn(learned, in: step)
-            try account.sessions.start(session, in: step)
-            let started = try loaded(account.removeRefused(in: step), in: step)
-            try adopt(session: started.state.number, in: step)
-            if let features = session.features { try account.showModules(features, in: step) }
-            try account.startModules(.session, in: step)
-            return started
-        }
-        try Failpoint.afterBound.hit()
+    private func bind(_ session: BoundSession, in step: borrowing Step) throws -> Started {
+        try account.sessions.start(session, in: step)
+        let started = try loaded(account.removeRefused(in: step), in: step)
+        try adopt(session: started.state.number, in: step)
+        if let features = session.features { try account.showModules(features, in: step) }
+        try account.startModules(.session, in: step)
         return started
     }
 

@@ -139,6 +139,10 @@ final class AccountLoop: GroupedLoop {
             (events, steps) = ([], [])
             control(command)
         }
+        if events.isEmpty, let stream, !stream.unread.isEmpty {
+            // What came with the answer that started the stream.
+            (events, stream.unread) = (stream.unread, [])
+        }
         return !events.isEmpty || !steps.isEmpty || isStepDue ? startStep(events, steps) : nil
     }
 

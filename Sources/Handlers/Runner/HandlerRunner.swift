@@ -117,18 +117,59 @@ public final class HandlerRunner: Sendable {
         try isConnected ? startConnectedTime(of: scope) : stopConnectedTime(of: scope)
     }
 
+    /// Starts the connected time of a scope with its connection, as ``setConnected(_:in:)`` does, in the step that stores the
+    /// connection.
+    ///
+    /// - Parameter storing: Runs that step, in which it calls what it is given. When it throws, the time has not started.
+    package func setConnected<R>(
+        in scope: HandlerScope, storing: ((borrowing Step) throws -> Void) throws -> R
+    ) throws -> R {
+        guard enter(scope) else { return try storing { _ in } }
+        let result: R
+        do {
+            try store.recoverDead()
+            result = try storing { try $0.transaction.startConnectedTime(of: scope) }
+        } catch {
+            _ = leave(scope)
+            throw error
+        }
+        loop.mark([scope])
+        return result
+    }
+
+    /// Stops the connected time of a scope with its connection, as ``setConnected(_:in:)`` does, in the step that stores the end
+    /// of the connection.
+    ///
+    /// - Parameter storing: Runs that step, in which it calls what it is given. When it throws, the time stops in a step of its own.
+    package func setDisconnected(
+        in scope: HandlerScope, storing: ((borrowing Step) throws -> Void) throws -> Void
+    ) throws {
+        guard leave(scope) else { return try storing { _ in } }
+        do {
+            try storing { try $0.transaction.stopConnectedTime(of: scope) }
+        } catch {
+            try? store.step { try $0.transaction.stopConnectedTime(of: scope) }
+            throw error
+        }
+    }
+
     private func startConnectedTime(of scope: HandlerScope?) throws {
-        guard state.withLock({ $0.living.insert(scope).inserted && $0.isRunning }) else { return }
-        if loop.connect(scope) { try store.startConnectedTime(of: [scope]) }
+        if enter(scope) { try store.startConnectedTime(of: [scope]) }
         loop.mark([scope])
     }
 
     private func stopConnectedTime(of scope: HandlerScope?) throws {
-        guard state.withLock({ $0.living.remove(scope) != nil && $0.isRunning }), loop.disconnect(scope)
-        else {
-            return
-        }
-        try store.step { try $0.transaction.stopConnectedTime(of: scope) }
+        if leave(scope) { try store.step { try $0.transaction.stopConnectedTime(of: scope) } }
+    }
+
+    /// Counts a scope as connected. Returns whether its time is to be started.
+    private func enter(_ scope: HandlerScope?) -> Bool {
+        state.withLock { $0.living.insert(scope).inserted && $0.isRunning } && loop.connect(scope)
+    }
+
+    /// Counts a scope as connected no longer. Returns whether its time is to be stopped.
+    private func leave(_ scope: HandlerScope?) -> Bool {
+        state.withLock { $0.living.remove(scope) != nil && $0.isRunning } && loop.disconnect(scope)
     }
 
     /// The scopes that it serves, beside the program as a whole.
