@@ -24,10 +24,8 @@ static inline int dh_SSL_has_extended_master_secret(SSL *ssl) { return (int)SSL_
 static inline void dh_SSL_CTX_cache_client_sessions(SSL_CTX *context) {
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 }
-static inline int dh_SSL_CTX_set_owner(SSL_CTX *context, void *owner) {
-    return SSL_CTX_set_ex_data(context, 0, owner);
-}
-static inline void *dh_SSL_owner(const SSL *ssl) { return SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), 0); }
+// A macro.
+static inline int dh_SSL_new_index(void) { return SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL); }
 
 // EVP_get_digestbynid is a macro.
 static inline const EVP_MD *dh_digest_by_nid(int nid) { return EVP_get_digestbynid(nid); }

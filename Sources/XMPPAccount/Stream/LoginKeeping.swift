@@ -101,7 +101,10 @@ final class LoginMemory: Sendable {
         try context.withLock { (context) throws(TransportError) in
             if let context { return context }
             let settings = configuration.tlsSettings
-            let made = if let shared { try shared.context(settings) } else { try settings.makeContext() }
+            let made =
+                if let shared { try shared.context(settings).withOwnSessions() } else {
+                    try settings.makeContext()
+                }
             context = made
             return made
         }

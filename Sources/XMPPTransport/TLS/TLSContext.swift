@@ -44,6 +44,8 @@ package final class TLSContext: @unchecked Sendable {
     let isServer: Bool
     /// Keys of which the server must have one; empty for any. SHA-256 of the SubjectPublicKeyInfo.
     let pins: Set<[UInt8]>
+    /// The context to which the settings belong; nil for itself.
+    private let base: TLSContext?
     /// The data that resume the last TLS session with a domain.
     private let sessions = Mutex<[String: StoredSession]>([:])
 
@@ -92,6 +94,7 @@ package final class TLSContext: @unchecked Sendable {
         isServer: Bool, versions: ClosedRange<TLSVersion>, pins: Set<[UInt8]> = []
     ) throws(TransportError) {
         self.pins = pins
+        base = nil
         OpenSSL.start
         ERR_clear_error()
         guard let created = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
@@ -119,7 +122,15 @@ package final class TLSContext: @unchecked Sendable {
         }
     }
 
-    deinit { SSL_CTX_free(pointer) }
+    private init(sharing base: TLSContext) {
+        (pointer, isServer, pins, self.base) = (base.pointer, base.isServer, base.pins, base)
+    }
+
+    deinit { if base == nil { SSL_CTX_free(pointer) } }
+
+    /// Returns a context with the same settings that resumes the TLS sessions of its own connections only: the trusted authorities
+    /// take some hundred kilobytes, and what one account was given is not for another.
+    package func withOwnSessions() -> TLSContext { TLSContext(sharing: base ?? self) }
 
     // MARK: - TLS sessions
 
@@ -136,9 +147,8 @@ package final class TLSContext: @unchecked Sendable {
     /// for this context only, so for the same trust and pins, and for the domain that was verified.
     private func keepSessions() {
         dh_SSL_CTX_cache_client_sessions(pointer)
-        _ = dh_SSL_CTX_set_owner(pointer, Unmanaged.passUnretained(self).toOpaque())
         SSL_CTX_sess_set_new_cb(pointer) { ssl, session in
-            guard let ssl, let session, let owner = dh_SSL_owner(ssl),
+            guard let ssl, let session, let owner = SSL_get_ex_data(ssl, TLSContext.ownerIndex),
                 let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name)
             else { return 0 }
             // 1: the reference is ours now.
@@ -147,6 +157,14 @@ package final class TLSContext: @unchecked Sendable {
                 .sessions.withLock { $0[String(cString: name)] = stored }
             return 1
         }
+    }
+
+    /// The place of the context in the data of an SSL; the first one belongs to ``CertificateVerification``.
+    private static let ownerIndex = dh_SSL_new_index()
+
+    /// Makes this context the one that keeps what the server sends to resume a session with.
+    func own(_ ssl: OpaquePointer) {
+        SSL_set_ex_data(ssl, Self.ownerIndex, Unmanaged.passUnretained(self).toOpaque())
     }
 
     /// Lets a session begin where the last one with that domain ended. What resumes a session is used once only, so

@@ -39,6 +39,7 @@ package final class TLSSession {
     {
         try self.init(context, names)
         SSL_set_connect_state(ssl)
+        context.own(ssl)
         try verification.requireName(names.domain, on: ssl)
         context.resumeSession(of: DomainName.ascii(names.domain), on: ssl)
         guard

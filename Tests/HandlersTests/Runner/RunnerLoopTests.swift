@@ -175,6 +175,49 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
         }
     }
 
+    @Test(
+        "H16 the connected time of a scope starts and stops in the step that stores why, and is right when that step fails"
+    )
+    func connectedInStep() async throws {
+        struct Undone: Error {}
+        try await withRunners(1) { store, runners in
+            let (runner, scope) = (runners[0], HandlerScope("linked"))
+            try runner.start()
+            func isRunning() throws -> Bool {
+                try store.read {
+                    try $0.first("SELECT count(*) FROM connected_slot WHERE scope = 'linked'") {
+                        $0.integer(0)
+                    }
+                } == 1
+            }
+            // Given up with the step, and tried again.
+            #expect(throws: Undone.self) {
+                try runner.setConnected(in: scope) { start in
+                    try store.step { step in
+                        try start(step)
+                        throw Undone()
+                    }
+                }
+            }
+            #expect(try !isRunning())
+            try runner.setConnected(in: scope) { start in
+                try store.step { step in
+                    try start(step)
+                    #expect(try step.exists("SELECT 1 FROM connected_slot WHERE scope = 'linked'"))
+                }
+            }
+            #expect(try isRunning())
+            try runner.setDisconnected(in: scope) { stop in try store.step { try stop($0) } }
+            #expect(try !isRunning())
+            // A connection that ended has ended, also when nothing could be stored about it.
+            try runner.setConnected(true, in: scope)
+            #expect(throws: Undone.self) {
+                try runner.setDisconnected(in: scope) { _ in try store.step { _ in throw Undone() } }
+            }
+            #expect(try !isRunning())
+        }
+    }
+
     @Test("A1 a scope whose rows the store cannot change does not keep the others from theirs")
     func alone() async throws {
         try await withRunners(3) { store, runners in

@@ -274,6 +274,12 @@ import XMPPTestKit
         _ = try pair(client, server)
         #expect(try pair(client, server, domain: "example.net").client.tls?.isResumed == false)
         #expect(try pair(.client(trust: authority), server).client.tls?.isResumed == false)
+        // With the same settings, two accounts resume each its own session.
+        let (one, two) = (client.withOwnSessions(), client.withOwnSessions())
+        #expect(try pair(one, server).client.tls?.isResumed == false)
+        #expect(try pair(two, server).client.tls?.isResumed == false)
+        #expect(try pair(one, server).client.tls?.isResumed == true)
+        #expect(try pair(two, server).client.tls?.isResumed == true)
         #expect(try pair(client, server).client.tls?.isResumed == true)
         let other = transportError { _ = try pair(client, serverContext(for: ["example.com"])) }
         #expect(
