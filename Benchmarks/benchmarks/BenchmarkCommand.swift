@@ -24,7 +24,8 @@ struct BenchmarkCommand {
         WakeBenchmark(), TakeOverBenchmark(),
         ParserBenchmark(), HostileTextBenchmark(),
         SessionStartBenchmark(), IdleBenchmark(),
-        AccountsBenchmark(layout: "one", wanted: 10_000, memoryGoal: 100, descriptorGoal: 3),
+        AccountsBenchmark(layout: "one", wanted: 10_000, memoryGoal: 100, descriptorGoal: 3, peers: 1000),
+        AccountsBenchmark(layout: "many", wanted: 1000, memoryGoal: 600, descriptorGoal: 12),
     ]
 
     static func main() {

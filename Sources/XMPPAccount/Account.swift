@@ -119,7 +119,9 @@ public final class Account: Sendable {
         ownPresence = OwnPresenceTable(account: id)
         logins = LoginTable(account: id)
         policy = Mutex(configuration.acknowledgements)
-        runner = try HandlerRunner(store, configuration.loggedRunner)
+        var running = configuration.loggedRunner
+        running.driver = host?.runners
+        runner = try HandlerRunner(store, running)
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
         store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.recordRowsOfOthers() }

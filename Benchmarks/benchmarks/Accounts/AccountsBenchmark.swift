@@ -4,11 +4,11 @@ import TestServers
 import XMPPCore
 import XMPPTestKit
 
-/// Ten thousand accounts of ours in one process, on a scripted server in this one; fewer where a process may not open that many
+/// Many accounts of ours in one process, on a scripted server in this one; fewer than wanted where a process may not open that many
 /// files.
 ///
 /// The lines compare with the goals of the host: there is no other program to compare with that stores what it receives. How
-/// much of the time the server took is printed beside.
+/// much of the time the server took is printed beside. Two lines compare with slixmpp, which stores nothing.
 struct AccountsBenchmark: Benchmark {
     /// One file for all accounts, or one for each.
     let layout: String
@@ -18,17 +18,19 @@ struct AccountsBenchmark: Benchmark {
     let memoryGoal: Double
     /// The goal for the descriptors of an account.
     let descriptorGoal: Double
+    /// The number of accounts of slixmpp; 0 for none.
+    var peers = 0
 
     private var stem: String { "accounts/\(layout)-" }
     var names: [String] {
-        ["login", "threads", "descriptors", "memory", "idle", "messages", "flood-p99", "timers", "resume"].map
-        {
-            stem + $0
-        }
+        let own = [
+            "login", "threads", "descriptors", "memory", "idle", "messages", "flood-p99", "timers", "resume",
+        ]
+        return (own + (peers > 0 ? ["memory-slixmpp", "logins-slixmpp"] : [])).map { stem + $0 }
     }
 
     /// What the host keeps free for an account with a database of its own.
-    private static let databaseDescriptors = 21
+    private static let databaseDescriptors = 13
     private static let patience = Duration.seconds(300)
 
     func run(in workspace: Workspace) throws -> [Line] {
@@ -70,13 +72,17 @@ struct AccountsBenchmark: Benchmark {
             try host.ask("again", "connected") { server.dropConnections(.reset) }
         }
         let accounts = Double(count)
-        return [
+        let memory = Double(after.memory - before.memory) / accounts
+        host.process.killAndWait()
+        let beside = try compareWithSlixmpp(
+            server, certificates, memory: memory, logins: accounts / login.seconds)
+        return beside + [
             line("login", "s", .less, login.seconds, 60),
             line("threads", "", .less, Double(after.threads), 40),
             line(
                 "descriptors", "each", .less, Double(after.descriptors - before.descriptors) / accounts,
                 descriptorGoal),
-            line("memory", "KiB each", .less, Double(after.memory - before.memory) / accounts, memoryGoal),
+            line("memory", "KiB each", .less, memory, memoryGoal),
             line("idle", "% of a core", .less, idle * 100, 1),
             line("messages", "1/s", .more, accounts / messages.seconds, 20_000),
             Line(
@@ -84,6 +90,31 @@ struct AccountsBenchmark: Benchmark {
                 referenceName: "3 x calm", goal: 1),
             line("timers", "s", .less, timers.seconds, 0.001 * Double(timerCount)),
             line("resume", "s", .less, resumed.seconds, 30),
+        ]
+    }
+
+    /// Logs accounts of slixmpp in, as many as one process of it takes in a bearable time.
+    private func compareWithSlixmpp(
+        _ server: ScriptedServer, _ certificates: TestCertificates, memory: Double, logins: Double
+    ) throws -> [Line] {
+        guard peers > 0 else { return [] }
+        let child = try ChildProcess(
+            SlixmppPeer.locatePython(),
+            [
+                "Benchmarks/peers/slixmpp_accounts.py", "secret", "\(server.startTLSPort)",
+                certificates.authorityFile, "\(peers)",
+            ], output: .pipe)
+        defer { child.killAndWait() }
+        let said = try child.output?.readLine(deadline: .now + Self.patience) { $0.hasPrefix("connected ") }
+        let numbers = (said ?? "").split(separator: " ").dropFirst().compactMap { Double($0) }
+        guard numbers.count == 2 else { throw BenchmarkError("slixmpp did not log in: \(said ?? "nothing")") }
+        return [
+            Line(
+                stem + "memory-slixmpp", unit: "KiB each", better: .less, ours: memory,
+                reference: numbers[1] / Double(peers), referenceName: "slixmpp, \(peers)", goal: 1),
+            Line(
+                stem + "logins-slixmpp", unit: "1/s", better: .more, ours: logins,
+                reference: Double(peers) / numbers[0], referenceName: "slixmpp, \(peers)", goal: 1),
         ]
     }
 

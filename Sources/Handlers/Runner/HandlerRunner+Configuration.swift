@@ -12,6 +12,8 @@ extension HandlerRunner {
         /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
         /// caller waits for it; then the runner tries again after a second. Of several runners of a store, the oldest gets it. Called outside of steps, on any thread.
         package var onFailure: @Sendable (any Error) -> Void
+        /// Runs the loop that calls handlers; nil for the store's own.
+        package var driver: (any LoopDriver)?
 
         /// Makes a configuration.
         ///

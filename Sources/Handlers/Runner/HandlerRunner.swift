@@ -53,6 +53,8 @@ public final class HandlerRunner: Sendable {
     let passes = News()
     let leaseLimit: Int
     let keepEndings: Duration
+    /// Runs the loop, if this runner starts first.
+    let driver: any LoopDriver
     private let onFailure: @Sendable (any Error) -> Void
 
     /// Makes a runner, which does nothing until it is started or drained.
@@ -66,6 +68,7 @@ public final class HandlerRunner: Sendable {
         leaseLimit = max(1, configuration.leases)
         keepEndings = max(.zero, configuration.keepEndings)
         onFailure = configuration.onFailure
+        driver = configuration.driver ?? store.system.driver
         loop = try store.listeners.dueListener { () throws(HandlerError) in try RunnerLoop(store.time) }
         store.listeners.addRunner(
             self,

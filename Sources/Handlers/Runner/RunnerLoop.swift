@@ -60,12 +60,11 @@ final class RunnerLoop: DueListener {
 
     /// Starts to call what is due for a runner.
     func start(_ runner: HandlerRunner) throws {
-        let store = runner.store
         try state.withLock { state throws(HandlerError) in
             guard !state.started.contains(where: { $0 === runner }) else { return }
             if state.running == nil {
                 state.generation += 1
-                state.running = try store.system.driver.start("handler runner", blocksSignals: false) {
+                state.running = try runner.driver.start("handler runner", blocksSignals: false) {
                     [generation = state.generation] in Turns(self, generation)
                 }
             }

@@ -142,8 +142,9 @@ public final class AccountHost: Sendable {
         }
     }
 
-    /// The number of descriptors of a store: those of SQLite, of its slot, of its watch of other processes and of its owners.
-    static let storeDescriptors = 20
+    /// The number of descriptors of a store: those of SQLite, also for a reader, of its slot, of its watch of other processes and of
+    /// its owners.
+    static let storeDescriptors = 12
     /// The number that is left to the program: its own files and connections.
     static let otherDescriptors = 64
 
@@ -152,7 +153,7 @@ public final class AccountHost: Sendable {
     private func checkFiles(_ accounts: Int, stores: Int) throws(HandlerError) {
         let limit = ThisProcess.raiseFileLimit()
         let others =
-            Self.otherDescriptors + Self.storeDescriptors * stores + 3 * configuration.threads
+            Self.otherDescriptors + Self.storeDescriptors * stores + 6 * configuration.threads
             + 4 * configuration.openings
         guard accounts <= limit - others else {
             throw HandlerError(
@@ -236,6 +237,8 @@ public final class AccountHost: Sendable {
 struct HostServices: Sendable {
     /// Calls the turns of the accounts.
     let driver: SharedThreads
+    /// Calls handlers whose time has come, for all stores.
+    let runners: SharedThreads
     /// Limits the streams that are opened at the same time.
     let gate: OpeningGate
     let contexts = TLSContexts()
@@ -244,6 +247,7 @@ struct HostServices: Sendable {
 
     init(_ configuration: AccountHost.Configuration) {
         driver = SharedThreads(configuration.threads, "accounts", blocksSignals: false)
+        runners = SharedThreads(configuration.threads, "handler runners", blocksSignals: false)
         gate = OpeningGate(configuration.openings)
         slice = configuration.slice
     }

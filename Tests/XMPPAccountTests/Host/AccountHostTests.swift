@@ -146,11 +146,37 @@ private func threads() -> [String] {
         }
     }
 
+    @Test(
+        "A2 accounts with a database each share the threads of the host, also for what calls their handlers")
+    func fewThreadsForManyStores() async throws {
+        await #expect(processExitsWith: .success) {
+            var limits = AccountHost.Configuration()
+            limits.threads = 2
+            try await withHost(accounts: 8, limits) { rig, host in
+                var accounts: [Account] = []
+                for number in 0..<8 {
+                    let store = try HandlerStore(
+                        path: "\(rig.databasePath)-\(number)", registry: HandlerRegistry(TestApp.handlers),
+                        schemas: Account.coreSchemas + [TestApp.schema])
+                    let account = try host.add(try configuration(rig, number), store: store)
+                    try await account.listen()
+                    try await account.connect(retrying: true)
+                    accounts.append(account)
+                }
+                let names = threads()
+                for name in ["accounts", "handler runners"] {
+                    try #require(names.count { $0 == name } == 2, "\(names)")
+                }
+                for account in accounts { try await account.tell("m") }
+            }
+        }
+    }
+
     @Test("A2 an account for which the process may not open enough files is refused before it is made")
     func fileLimit() async throws {
         await #expect(processExitsWith: .success) {
             try await withRig { rig in
-                var limit = rlimit(rlim_cur: 100, rlim_max: 100)
+                var limit = rlimit(rlim_cur: 95, rlim_max: 95)
                 let store = try rig.store()
                 let other = try HandlerStore(
                     path: rig.databasePath + "-other", registry: HandlerRegistry([]),
