@@ -88,12 +88,20 @@ extension ScriptedServer {
                 try LoopbackListener(startTLS, isDirectTLS: false),
                 try LoopbackListener(directTLS, isDirectTLS: true),
             ]
+            let events: EventQueue
+            do throws(Errno) {
+                events = try EventQueue()
+            } catch {
+                throw ScriptedServerError(
+                    .port, "The system gives no event queue (\(error)); close some files.")
+            }
             let failure = state.withLock { state -> ScriptedServerError? in
                 guard let lasting = state.lasting else { return Self.runsAlready }
                 do throws(ScriptedServerError) {
                     state.thread = try ServerThread(name: "xmpp-\(startTLS.number)") { [self] wake in
                         let loop = ServerLoop(
-                            lasting, server: self, listeners: listeners, context: context, wake: wake)
+                            lasting, server: self, listeners: listeners, context: context, wake: wake,
+                            events: events)
                         loop.run()
                         self.state.withLock { $0.lasting = loop.lasting }
                     }

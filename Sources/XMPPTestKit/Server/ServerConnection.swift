@@ -71,6 +71,9 @@ final class ServerConnection {
         return transport.hasPendingOutput || !output.isEmpty
     }
 
+    /// The descriptor; -1 once closed.
+    var fileDescriptor: Int32 { transport.fileDescriptor }
+
     /// Whether something can be read without waiting.
     var hasBufferedInput: Bool { canRead && transport.hasBufferedInput }
 

@@ -103,7 +103,9 @@ extension ServerDomain {
         guard let session = sessions[number] else { return }
         guard session.isResumable else { return end(number, .expired) }
         sessions[number]?.detach()
-        expiries[number] = time.monotonic + session.window
+        let expiry = time.monotonic + session.window
+        expiries[number] = expiry
+        firstExpiry = min(firstExpiry ?? expiry, expiry)
         log(.detached, connection: connection, session: number)
     }
 
@@ -147,7 +149,7 @@ extension ServerDomain {
 
     /// When ``advance(to:)`` has something to do next, on the monotonic clock.
     package var nextDue: Int64? {
-        [expiries.values.min(), dueAnswers.map(\.due).min()].compactMap(\.self).min()
+        [firstExpiry, dueAnswers.map(\.due).min()].compactMap(\.self).min()
     }
 
     /// Advances the time.
@@ -158,8 +160,9 @@ extension ServerDomain {
         for answer in answers.sorted(by: { $0.due < $1.due }) {
             if let action = sessions[answer.session]?.answer() { perform(action, session: answer.session) }
         }
-        guard let first = expiries.values.min(), first <= time.monotonic else { return }
+        guard let first = firstExpiry, first <= time.monotonic else { return }
         let over = expiries.filter { $0.value <= time.monotonic }
+        firstExpiry = expiries.values.lazy.filter { $0 > time.monotonic }.min()
         for (number, _) in over.sorted(by: { ($0.value, $0.key) < ($1.value, $1.key) }) {
             end(number, .expired)
         }

@@ -79,6 +79,8 @@ package struct ServerDomain: Sendable {
     var refusals: [ForeignText: Refusal] = [:]
     /// When sessions without connection end.
     var expiries: [Int: Int64] = [:]
+    /// No session ends before; nil when none has no connection.
+    var firstExpiry: Int64?
     /// When delayed acknowledgements are due.
     var dueAnswers: [(due: Int64, session: Int)] = []
     /// Sessions that may owe an `<r/>` at the end of the turn.

@@ -2,7 +2,8 @@ import Platform
 import XMPPTransport
 import XMPPCore
 
-/// The server's thread: one poll(2) for all connections. It moves bytes and performs what ``ServerDomain`` decides.
+/// The server's thread. It moves bytes and performs what ``ServerDomain`` decides. A turn looks only at the connections that have
+/// something to read or to send, so that ten thousand idle ones cost it nothing.
 ///
 /// One turn:
 /// 1. wait until a socket, a command or the clock has something
@@ -28,8 +29,14 @@ final class ServerLoop {
     private let listeners: [LoopbackListener]
     private let context: TLSContext
     private let wake: Waker
-    private var connections: [ServerConnection] = []
-    private var connectionsByNumber: [Int: ServerConnection] = [:]
+    private let events: EventQueue
+    /// By number.
+    private var connections: [Int: ServerConnection] = [:]
+    /// The numbers of connections that this turn has changed, or must look at.
+    private var touched: Set<Int> = []
+    /// The numbers of those that can read without waiting, and when those end that have nothing more to say.
+    private var buffered: Set<Int> = []
+    private var lingering: [Int: Int64] = [:]
     private let serializer = Serializer()
     /// The maximum number of rounds of answers between bots in one turn.
     private static let botRounds = 8
@@ -53,13 +60,16 @@ final class ServerLoop {
     /// - Parameter wake: Becomes readable when there is a command.
     init(
         _ lasting: Lasting, server: ScriptedServer.Core, listeners: [LoopbackListener], context: TLSContext,
-        wake: Waker
+        wake: Waker, events: EventQueue
     ) {
         self.lasting = lasting
         self.server = server
         self.listeners = listeners
         self.context = context
         self.wake = wake
+        self.events = events
+        arm(PollEntry(wake.pipe.readEnd), key: Self.wakeKey)
+        for index in listeners.indices { armListener(index) }
     }
 
     /// Runs until ``stop(_:)``.
@@ -79,9 +89,8 @@ final class ServerLoop {
         let ready = wait()
         advance()
         var ticket = runCommands()
-        accept(ready)
-        for (index, connection) in connections.enumerated()
-        where connection.hasBufferedInput || ready.isReadable(index) { read(connection) }
+        for index in ready.listeners { accept(at: index) }
+        for number in ready.connections.union(buffered).sorted() { read(number) }
         // Bots answer with commands. Their answers belong to the same turn, unless they answer each other without end.
         for _ in 0..<Self.botRounds where server.hasCommands { ticket = runCommands() }
         lasting.domain.endTurn()
@@ -90,33 +99,47 @@ final class ServerLoop {
         server.finished(ticket)
     }
 
+    /// What was found: the listeners, and the connections that can be read. Anything but "writable" is for a read to find out
+    /// about.
     private struct Ready {
-        var entries: [PollEntry]
-        var listenerCount: Int
+        var listeners: [Int] = []
+        var connections: Set<Int> = []
+    }
 
-        /// Anything but "writable" is for a read to find out about.
-        func isReadable(_ index: Int) -> Bool {
-            let entry = listenerCount + 1 + index
-            return entry < entries.count && entries[entry].isReady && entries[entry].found != .writable
-        }
+    private static let wakeKey: UInt32 = 0
+    /// The keys of the connections follow those of the listeners.
+    private var firstConnectionKey: UInt32 { Self.wakeKey + 1 + UInt32(listeners.count) }
+
+    /// Fails only where the system has no memory: then nothing more is heard of it.
+    private func arm(_ entry: PollEntry, key: UInt32) { try? events.arm(entry, key: key) }
+
+    private func armListener(_ index: Int) {
+        arm(PollEntry(listeners[index].fileDescriptor), key: Self.wakeKey + 1 + UInt32(index))
     }
 
     private func wait() -> Ready {
-        var entries = [PollEntry(wake.pipe.readEnd)]
-        entries += listeners.map { PollEntry($0.fileDescriptor) }
-        entries += connections.map(\.pollEntry)
-        // Fails only where poll(2) has no memory, which leaves all entries as they are: not ready.
-        _ = try? PollEntry.wait(&entries, milliseconds: timeout())
-        if entries[0].isReady { wake.pipe.clear() }
-        return Ready(entries: entries, listenerCount: listeners.count)
+        var ready = Ready()
+        for event in events.wait(milliseconds: timeout()) {
+            if event.key == Self.wakeKey {
+                wake.pipe.clear()
+                arm(PollEntry(wake.pipe.readEnd), key: Self.wakeKey)
+            } else if event.key < firstConnectionKey {
+                ready.listeners.append(Int(event.key - Self.wakeKey) - 1)
+            } else {
+                let number = Int(event.key - firstConnectionKey)
+                touched.insert(number)
+                if event.found != .writable { ready.connections.insert(number) }
+            }
+        }
+        return ready
     }
 
     private func timeout() -> Int32 {
-        if server.hasCommands || connections.contains(where: \.hasBufferedInput) { return 0 }
+        if server.hasCommands || !buffered.isEmpty || !touched.isEmpty { return 0 }
         var due: [Int64] = []
         // A hand-turned clock wakes the thread itself.
         if server.configuration.clock == nil, let next = lasting.domain.nextDue { due.append(next) }
-        for case .lingering(let limit) in connections.lazy.map(\.phase) { due.append(limit) }
+        due += lingering.values
         guard let first = due.min() else { return -1 }
         return Int32(clamping: max(0, first - ServerTime.monotonicMilliseconds))
     }
@@ -145,16 +168,22 @@ final class ServerLoop {
 
     /// The connections that a fault concerns.
     func connections(of target: ServerTarget) -> [ServerConnection] {
-        lasting.domain.connections(of: target).compactMap { connectionsByNumber[$0] }
+        lasting.domain.connections(of: target).compactMap(connection)
+    }
+
+    /// Returns a connection that is about to be changed.
+    private func connection(_ number: Int) -> ServerConnection? {
+        guard let connection = connections[number] else { return nil }
+        touched.insert(number)
+        return connection
     }
 
     // MARK: Accepting
 
-    private func accept(_ ready: Ready) {
-        for (index, listener) in listeners.enumerated() where ready.entries[index + 1].isReady {
-            // An error here is the machine's, such as too many open files; the next turn tries again.
-            while let transport = (try? listener.accept()) ?? nil { add(transport, listener) }
-        }
+    private func accept(at index: Int) {
+        // An error here is the machine's, such as too many open files; the next turn tries again.
+        while let transport = (try? listeners[index].accept()) ?? nil { add(transport, listeners[index]) }
+        armListener(index)
     }
 
     private func add(_ transport: Connection, _ listener: LoopbackListener) {
@@ -168,8 +197,8 @@ final class ServerLoop {
             connection.sendBudget = fault.sending
             connection.receiveBudget = fault.receiving
         }
-        connections.append(connection)
-        connectionsByNumber[connection.number] = connection
+        connections[connection.number] = connection
+        touched.insert(connection.number)
         lasting.domain.connected(connection.number, isSecure: listener.isDirectTLS)
         if listener.isDirectTLS {
             do { try connection.startTLS(context) } catch { lose(connection, .reset) }
@@ -178,7 +207,9 @@ final class ServerLoop {
 
     // MARK: Reading
 
-    private func read(_ connection: ServerConnection) {
+    private func read(_ number: Int) {
+        // Also one that a command has just paused: what had arrived by then is read.
+        guard let connection = connection(number) else { return }
         do {
             switch try connection.read() {
             case .nothing: break
@@ -220,6 +251,7 @@ final class ServerLoop {
 
     /// The connection is broken, or is to be.
     func lose(_ connection: ServerConnection, _ ending: ConnectionEnding) {
+        touched.insert(connection.number)
         connection.drop(ending)
         lasting.domain.lost(connection.number)
         performActions()
@@ -236,21 +268,21 @@ final class ServerLoop {
     private func perform(_ action: ServerDomain.Action) {
         switch action {
         case .header(let number, let to, let id):
-            connectionsByNumber[number]?.output += Serializer.streamHeader(
+            connection(number)?.output += Serializer.streamHeader(
                 to: to, from: lasting.domain.name, id: id)
         case .send(let number, let element):
-            guard let connection = connectionsByNumber[number] else { return }
+            guard let connection = connection(number) else { return }
             if let text = lasting.writing?(element) {
                 connection.output += text.utf8
             } else {
                 serializer.append(element, to: &connection.output)
             }
-        case .startTLS(let number): connectionsByNumber[number]?.awaitTLS()
+        case .startTLS(let number): connection(number)?.awaitTLS()
         case .restart(let number):
-            guard let connection = connectionsByNumber[number] else { return }
+            guard let connection = connection(number) else { return }
             do { try connection.restart() } catch { lose(connection, .reset) }
-        case .close(let number): connectionsByNumber[number]?.close()
-        case .drop(let number, let ending): connectionsByNumber[number]?.drop(ending)
+        case .close(let number): connection(number)?.close()
+        case .drop(let number, let ending): connection(number)?.drop(ending)
         case .deliver(let jid, let stanza):
             guard let handler = lasting.bots[jid] else { return }
             handler(stanza, ScriptedServer.Bot(jid: jid, server: server))
@@ -262,18 +294,36 @@ final class ServerLoop {
     private func flush() {
         writeLog()
         let now = ServerTime.monotonicMilliseconds
-        for connection in connections {
-            if case .lingering(let limit) = connection.phase, limit <= now { connection.drop(.finish) }
+        for (number, limit) in lingering where limit <= now { connection(number)?.drop(.finish) }
+        let changed = touched.sorted()
+        touched = []
+        var gone: [Int] = []
+        for number in changed {
+            guard let connection = connections[number] else { continue }
             do { try connection.flush(context) } catch { connection.drop(.finish) }
+            if connection.phase == .gone { gone.append(number) } else { expect(connection) }
         }
-        guard connections.contains(where: { $0.phase == .gone }) else { return }
-        for connection in connections where connection.phase == .gone {
-            connectionsByNumber[connection.number] = nil
-            lasting.domain.lost(connection.number)
+        guard !gone.isEmpty else { return }
+        for number in gone {
+            connections[number] = nil
+            buffered.remove(number)
+            lingering[number] = nil
+            lasting.domain.lost(number)
         }
-        connections.removeAll { $0.phase == .gone }
         performActions()
         writeLog()
+    }
+
+    /// Waits for what comes next on a connection.
+    private func expect(_ connection: ServerConnection) {
+        let (number, entry) = (connection.number, connection.pollEntry)
+        if entry.descriptor >= 0 {
+            arm(entry, key: firstConnectionKey + UInt32(number))
+        } else {
+            events.remove(connection.fileDescriptor)
+        }
+        if connection.hasBufferedInput { buffered.insert(number) } else { buffered.remove(number) }
+        if case .lingering(let limit) = connection.phase { lingering[number] = limit }
     }
 
     private func writeLog() {
@@ -283,11 +333,13 @@ final class ServerLoop {
 
     private func shutDown() {
         if case .stopping(let ending?) = state {
-            for connection in connections { lose(connection, ending) }
+            for number in connections.keys.sorted() {
+                if let connection = connection(number) { lose(connection, ending) }
+            }
         }
         lasting.domain.shutDown(StreamError(.systemShutdown))
         performActions()
         flush()
-        for connection in connections { connection.drop(.finish) }
+        for connection in connections.values { connection.drop(.finish) }
     }
 }
