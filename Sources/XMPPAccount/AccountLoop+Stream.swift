@@ -108,8 +108,8 @@ extension AccountLoop {
         for event in started.events { account.hub.send(event) }
         for answer in opened.answers { account.hub.send(.streamManagementAnswered(answer)) }
         feed(.started(rules))
-        if opened.uncounted.isEmpty {
-            // The step of this turn takes it in, which other accounts may share.
+        if opened.uncounted.isEmpty, machine.stream?.isManaged == true {
+            // The step of this turn takes it in, which other accounts may share. What a command leaves of it comes again.
             stream?.unread = opened.early[...]
             stream?.hasMore = true
         } else {

@@ -132,6 +132,22 @@ import XMPPTestKit
         }
     }
 
+    @Test(
+        "X22 an account whose number no program gave it ends the attempt with a sentence, and nothing traps",
+        arguments: [.max, 1 << 60, 0, -1, .min] as [Int64])
+    func storedNumber(number: Int64) async throws {
+        try await withRig(reconnects: false) { rig in
+            try rig.store().step {
+                try $0.execute("INSERT INTO account(id, jid) VALUES (?, 'alice@localhost')", number)
+            }
+            let account = try rig.account()
+            let error = await errorOf { try await account.connect() } as? HandlerError
+            #expect(
+                error?.code == .databaseCorrupt && error?.message.contains("\(number)") == true,
+                "\(String(describing: error))")
+        }
+    }
+
     @Test("X22 a record that no owner wrote keeps out its own account only")
     func otherRecord() async throws {
         try await withRig(reconnects: false) { rig in

@@ -51,10 +51,24 @@ final class OwnerFile: Sendable {
         return AccountError(.invalidConfiguration, error.message, cause: error)
     }
 
-    private static func place(_ account: Int64) -> Int { Int(account) * recordSize }
+    /// The numbers that accounts can have.
+    private static let accounts: ClosedRange<Int64> = 1...(1 << 40)
+
+    private static func place(_ account: Int64) -> Int {
+        Int(min(max(account, 0), accounts.upperBound)) * recordSize
+    }
 
     /// Refuses a record that no owner has written.
-    func check(_ account: Int64) throws(AccountError) {
+    ///
+    /// - Throws: ``AccountError`` `invalidConfiguration`; ``/Handlers/HandlerError`` `databaseCorrupt` for a number that no account
+    ///   was given.
+    func check(_ account: Int64) throws {
+        guard Self.accounts.contains(account) else {
+            throw HandlerError(
+                .databaseCorrupt,
+                "the database holds an account with the number \(account), which none was given; put a backup back"
+            )
+        }
         guard SentProgress.isValid(file, at: Self.place(account)) else { throw Self.foreign(path) }
     }
 
