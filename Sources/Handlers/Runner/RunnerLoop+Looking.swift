@@ -54,7 +54,7 @@ extension RunnerLoop {
         do {
             try withLooking { _ in try runner.settle() }
         } catch {
-            addUnsettled(runner)
+            keepUnsettled(runner)
             throw error
         }
         runner.passes.announce()

@@ -143,10 +143,15 @@ final class RunnerLoop: DueListener {
 
     /// Adds a runner with a failure to store. One that is not started stores it itself.
     func addUnsettled(_ runner: HandlerRunner) {
+        keepUnsettled(runner)
+        signal.raise()
+    }
+
+    /// Adds it for the next turn, which comes after a pause: the store has just failed.
+    func keepUnsettled(_ runner: HandlerRunner) {
         state.withLock { state in
             if state.started.contains(where: { $0 === runner }) { state.unsettled.append(runner) }
         }
-        signal.raise()
     }
 
     // MARK: Connected time

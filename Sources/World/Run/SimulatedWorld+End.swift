@@ -95,9 +95,9 @@ extension SimulatedWorld {
             && (server.lists == nil || server.lists?.text == observer.lists())
     }
 
-    /// Counts the rows that every run must remove in the end. The query of an archive whose session was lost goes with the next one.
+    /// Counts the rows that every run must remove in the end.
     static let leftovers =
-        "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM request) + (SELECT count(*) FROM handler WHERE state = 3) + (SELECT count(*) FROM archive_query)"
+        "SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM request) + (SELECT count(*) FROM handler WHERE state = 3)"
 
     /// Counts the slots of dead processes, which the next process frees.
     var slotsOfDead: String {

@@ -20,7 +20,7 @@ struct WorldBounds {
     ]
     /// Tables of rows that wait for the server, for a handler or for a process.
     private static let waiting: Set<String> = [
-        "archive_query", "deferred", "delivery", "dropped_call", "event", "inbound_request", "outbox",
+        "deferred", "delivery", "dropped_call", "event", "inbound_request", "outbox",
         "request",
         "seen", "subscription_stanza", "subscription_wait",
     ]
@@ -38,6 +38,8 @@ struct WorldBounds {
         if Self.waiting.contains(table) { return isAtRest ? 0 : 2 * bound + messages + pages + 30 }
         if Self.unused.contains(table) { return 0 }
         return switch table {
+        // The query of an archive whose session was lost stays until the next session.
+        case "archive_query": isAtRest ? (hasArchive ? 1 : 0) : pages + 30
         // The listeners for messages and items stay, and one of the addition.
         case "handler": isAtRest ? 3 : bound + 30
         // The server shows the last item again when a session starts.

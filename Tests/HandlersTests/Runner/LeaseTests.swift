@@ -1,6 +1,7 @@
 import Foundation
 import HandlersTestKit
 import Synchronization
+import TestSupport
 import TestThreads
 import Testing
 
@@ -186,6 +187,42 @@ private struct Slow: AsyncHandler {
                 let status = try #require(try store.step { try $0.status(of: id) })
                 #expect(status.state == .pending && status.attempts == (isMended ? 1 : 0))
                 if isMended { try store.step { _ = try $0.execute("DELETE FROM handler") } }
+            }
+        }
+    }
+
+    @Test(
+        "H30 what failed while the store did is tried again after a second, and not at once again and again")
+    func unsettledPause() async throws {
+        try await withReleasedFolder { folder in
+            let store = try openStore(folder.file(), [Slow.self, Gone.self])
+            let bench = Bench()
+            let failures = Kept<[ContinuousClock.Instant]>([])
+            let runner = try HandlerRunner(
+                store, .init { _ in failures.withLock { $0.append(.now) } })
+            defer { runner.close() }
+            try runner.attach(Place(bench: bench))
+            let id = try store.bind(Slow().durable)
+            #expect(try store.step { try $0.end(id, .result, with: Order(bench)) } == .queued)
+            try runner.start()
+            let visit = await bench.next()
+            try store.step { step in
+                try step.execute(
+                    """
+                    CREATE TRIGGER full BEFORE UPDATE ON handler WHEN NEW.reason = 'failed'
+                    BEGIN SELECT RAISE(ABORT, 'the disk is full'); END
+                    """)
+            }
+            visit.go.resume(throwing: Failure(description: "failed"))
+            // The first ones may be those of the handler and of the attempt to store that.
+            try await eventually("the runner has tried again and again") {
+                failures.withLock { $0.count >= 5 }
+            }
+            let times = failures.withLock { $0 }
+            #expect(times[4] - times[0] >= .seconds(1), "\(times)")
+            try store.step { _ = try $0.execute("DROP TRIGGER full") }
+            try await eventually("it is stored") {
+                try store.step { try $0.status(of: id) }?.attempts == 1
             }
         }
     }
