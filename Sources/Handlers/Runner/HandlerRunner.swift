@@ -127,17 +127,16 @@ public final class HandlerRunner: Sendable {
     package func setConnected<R>(
         in scope: HandlerScope, storing: ((borrowing Step) throws -> Void) throws -> R
     ) throws -> R {
-        guard enter(scope) else { return try storing { _ in } }
-        let result: R
+        let isStarting = enter(scope)
         do {
-            try store.recoverDead()
-            result = try storing { try $0.transaction.startConnectedTime(of: scope) }
+            if isStarting { try store.recoverDead() }
+            let result = try storing { if isStarting { try $0.transaction.startConnectedTime(of: scope) } }
+            loop.mark([scope])
+            return result
         } catch {
             _ = leave(scope)
             throw error
         }
-        loop.mark([scope])
-        return result
     }
 
     /// Stops the connected time of a scope with its connection, as ``setConnected(_:in:)`` does, in the step that stores the end
