@@ -51,22 +51,6 @@ import Testing
         #expect(try other.tryLock(byte: 7))
     }
 
-    @Test("W4 the lock of a whole file is its open file's, and free when that is closed")
-    func wholeLocks() throws {
-        try FileSystem.create(path)
-        let other = try OpenFile(reading: path)
-        do {
-            let file = try OpenFile(updating: path)
-            #expect(file.tryLock())
-            #expect(other.isLockedElsewhere() && !other.tryLock())
-            file.unlock()
-            #expect(other.tryLock() && !file.tryLock())
-            other.unlock()
-            #expect(file.tryLock())
-        }
-        #expect(!other.isLockedElsewhere())
-    }
-
     @Test("X22 opening follows no link where none is wanted, waits for no pipe, and says why it refuses")
     func refusals() throws {
         #expect(throws: Errno.noSuchFile) { try OpenFile(reading: path) }

@@ -53,18 +53,4 @@ extension OpenFile {
             guard errno == EINTR else { throw Errno.current }
         }
     }
-
-    // MARK: - The whole file
-
-    /// Takes the lock of the whole file if no other description holds it (flock(2)).
-    package func tryLock() -> Bool { flock(descriptor, LOCK_EX | LOCK_NB) == 0 }
-
-    /// Gives back what ``tryLock()`` took.
-    package func unlock() { flock(descriptor, LOCK_UN) }
-
-    /// Returns whether another description holds the lock of the whole file. Where none does, asking takes it for as long as
-    /// this file is open.
-    package func isLockedElsewhere() -> Bool {
-        flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
-    }
 }
