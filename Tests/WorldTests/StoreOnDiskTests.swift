@@ -522,18 +522,26 @@ import Testing
         }
     }
 
+    /// Two processes with a NORMAL store of twelve notes; the first is running, and makes a checkpoint after each commit.
+    private static func twoProcesses(seed: UInt64) throws -> (
+        Machine, SimulatedDisk.Process, HandlerStore, SimulatedDisk.Process, HandlerStore
+    ) {
+        let machine = Machine(seed: seed, synchronous: .normal)
+        let first = machine.start()
+        let store = try machine.open()
+        for number in 0..<12 { try add(number, to: store) }
+        let second = machine.start()
+        let other = try machine.open()
+        machine.disk.current = first
+        try store.connectionState { $0.takeOverCheckpoints(at: 1) }
+        return (machine, first, store, second, other)
+    }
+
     @Test("Z2 an opening that is refused does not move a log that nobody has settled into the database")
     func refusedBesideStep() throws {
         struct Undone: Error {}
         for seed in 0..<24 as Range<UInt64> {
-            let machine = Machine(seed: seed, synchronous: .normal)
-            let first = machine.start()
-            let store = try machine.open()
-            for number in 0..<12 { try Self.add(number, to: store) }
-            let second = machine.start()
-            let other = try machine.open()
-            machine.disk.current = first
-            try store.connectionState { $0.takeOverCheckpoints(at: 1) }
+            let (machine, first, store, second, other) = try Self.twoProcesses(seed: seed)
             // The log's sync fails, and the process dies before it can write the log again.
             Self.failFirstSync(on: machine) { _ in machine.disk.kill(first) }
             try? Self.add(12, to: store)
@@ -558,14 +566,7 @@ import Testing
     @Test("Z2 after a checkpoint that failed another process's checkpoint does not break the database")
     func checkpointAfterFailed() throws {
         for seed in 0..<24 as Range<UInt64> {
-            let machine = Machine(seed: seed, synchronous: .normal)
-            let first = machine.start()
-            let store = try machine.open()
-            for number in 0..<12 { try Self.add(number, to: store) }
-            let second = machine.start()
-            let other = try machine.open()
-            machine.disk.current = first
-            try store.connectionState { $0.takeOverCheckpoints(at: 1) }
+            let (machine, _, store, second, other) = try Self.twoProcesses(seed: seed)
             Self.failFirstSync(on: machine) { _ in }
             try Self.add(12, to: store)
             machine.disk.onCall = nil

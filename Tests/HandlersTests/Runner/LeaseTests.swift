@@ -158,6 +158,17 @@ private struct Slow: AsyncHandler {
         }
     }
 
+    /// Lets the store fail where a handler's failure is stored.
+    private func refuseFailures(_ store: HandlerStore) throws {
+        try store.step { step in
+            try step.execute(
+                """
+                CREATE TRIGGER full BEFORE UPDATE ON handler WHEN NEW.reason = 'failed'
+                BEGIN SELECT RAISE(ABORT, 'the disk is full'); END
+                """)
+        }
+    }
+
     @Test(
         "H30 a runner without a thread that closes finishing sets aside what failed while the store did, without waiting"
     )
@@ -172,13 +183,7 @@ private struct Slow: AsyncHandler {
                 #expect(try store.step { try $0.end(id, .result, with: Order(bench)) } == .queued)
                 try runner.runDue()
                 let visit = await bench.next()
-                try store.step { step in
-                    try step.execute(
-                        """
-                        CREATE TRIGGER full BEFORE UPDATE ON handler WHEN NEW.reason = 'failed'
-                        BEGIN SELECT RAISE(ABORT, 'the disk is full'); END
-                        """)
-                }
+                try refuseFailures(store)
                 visit.go.resume(throwing: Failure(description: "failed"))
                 while runner.state.withLock({ $0.unsettled.isEmpty }) { await Task.yield() }
                 if isMended { try store.step { _ = try $0.execute("DROP TRIGGER full") } }
@@ -206,13 +211,7 @@ private struct Slow: AsyncHandler {
             #expect(try store.step { try $0.end(id, .result, with: Order(bench)) } == .queued)
             try runner.start()
             let visit = await bench.next()
-            try store.step { step in
-                try step.execute(
-                    """
-                    CREATE TRIGGER full BEFORE UPDATE ON handler WHEN NEW.reason = 'failed'
-                    BEGIN SELECT RAISE(ABORT, 'the disk is full'); END
-                    """)
-            }
+            try refuseFailures(store)
             visit.go.resume(throwing: Failure(description: "failed"))
             // The first ones may be those of the handler and of the attempt to store that.
             try await eventually("the runner has tried again and again") {
