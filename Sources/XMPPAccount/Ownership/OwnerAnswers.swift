@@ -55,7 +55,7 @@ final class OwnerAnswers: Sendable {
     }
 
     private func reply(_ question: OwnerQuestion, _ account: Int64) -> Reply {
-        // With the lock held: who stops answering need not wait for a question that is being answered.
+        // With the lock held: after `stop` has returned, no question is being answered any more.
         owned.withLock { owned in
             guard let found = owned[account] else { return .notOwned }
             return found.decide.map { .answer($0(question)) } ?? .later

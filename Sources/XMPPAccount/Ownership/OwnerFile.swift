@@ -83,8 +83,8 @@ final class OwnerFile: Sendable {
         return SentProgress(from: file, at: place(account))
     }
 
-    /// Notes what the server is told. It is neither synced nor minded when it cannot be written: nothing is lost where the
-    /// file says too little.
+    /// Records what is sent to the server. The record is not synced, and a failed write is ignored: a record that is too old loses
+    /// nothing.
     func record(_ sent: SentProgress, _ account: Int64) {
         sent.stored.withUnsafeBytes { try? file.write($0, at: Self.place(account)) }
     }

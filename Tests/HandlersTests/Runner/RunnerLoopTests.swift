@@ -182,7 +182,6 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
         struct Undone: Error {}
         try await withRunners(1) { store, runners in
             let (runner, scope) = (runners[0], HandlerScope("linked"))
-            try runner.start()
             func isRunning() throws -> Bool {
                 try store.read {
                     try $0.first("SELECT count(*) FROM connected_slot WHERE scope = 'linked'") {
@@ -190,14 +189,18 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
                     }
                 } == 1
             }
-            // Given up with the step, and tried again.
-            #expect(throws: Undone.self) {
-                try runner.setConnected(in: scope) { start in
-                    try store.step { step in
-                        try start(step)
-                        throw Undone()
+            // Given up with the step, before the runner runs and while it does, and tried again.
+            for isStarted in [false, true] {
+                if isStarted { try runner.start() }
+                #expect(throws: Undone.self) {
+                    try runner.setConnected(in: scope) { start in
+                        try store.step { step in
+                            try start(step)
+                            throw Undone()
+                        }
                     }
                 }
+                #expect(try !isRunning())
             }
             #expect(try !isRunning())
             try runner.setConnected(in: scope) { start in
