@@ -13,26 +13,30 @@ struct ProcessorWait {
     let isReady: Bool
 
     /// Reads `schedstat` of each thread: how long it ran, and how long it was ready but did not run, in nanoseconds.
-    init(of processID: Int32) {
+    ///
+    /// - Returns: Nil if the process has ended. Its figures may be gone already, and say nothing about how long it lived.
+    init?(of processID: Int32) {
         let folder = "/proc/\(processID)/task"
         let threads = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [])
-            .map { "\(folder)/\($0)" }
-        let times = threads.map { Self.times(in: "\($0)/schedstat") }
-        let ran = times.reduce(0) { $0 + $1.ran }
-        longest = .nanoseconds(max(0, times.map { $0.waited - (ran - $0.ran) }.max() ?? 0))
+            .compactMap { Self.thread(in: "\(folder)/\($0)") }
+        guard !threads.isEmpty else { return nil }
+        let ran = threads.reduce(0) { $0 + $1.ran }
+        longest = .nanoseconds(max(0, threads.map { $0.waited - (ran - $0.ran) }.max() ?? 0))
         used = .nanoseconds(ran)
-        isReady = threads.contains { Self.isReady($0) }
+        isReady = threads.contains { $0.state == "R" }
     }
 
-    private static func times(in file: String) -> (ran: Int64, waited: Int64) {
-        let words = ((try? String(contentsOfFile: file, encoding: .utf8)) ?? "").split(separator: " ")
-        guard words.count > 1, let ran = Int64(words[0]), let waited = Int64(words[1]) else { return (0, 0) }
-        return (ran, waited)
+    /// - Returns: Nil if the thread has ended.
+    private static func thread(in folder: String) -> (ran: Int64, waited: Int64, state: Substring)? {
+        let times = text(of: "\(folder)/schedstat").split(separator: " ").compactMap { Int64($0) }
+        // Read last: if the thread still exists, the figures before were its own. The name before the state may contain any
+        // character, and ends at the last parenthesis.
+        let status = text(of: "\(folder)/stat").split(separator: ")").last?.split(separator: " ")
+        guard let state = status?.first, state != "Z", state != "X" else { return nil }
+        return times.count > 1 ? (times[0], times[1], state) : (0, 0, state)
     }
 
-    private static func isReady(_ thread: String) -> Bool {
-        let status = (try? String(contentsOfFile: "\(thread)/stat", encoding: .utf8)) ?? ""
-        // The name before the state may contain any character, and ends at the last parenthesis.
-        return status.split(separator: ")").last?.split(separator: " ").first == "R"
+    private static func text(of file: String) -> String {
+        (try? String(contentsOfFile: file, encoding: .utf8)) ?? ""
     }
 }

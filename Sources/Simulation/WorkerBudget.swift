@@ -88,7 +88,8 @@ package final class WorkerBudget: Sendable {
         guard let limit = limits.time, case let age = ContinuousClock.now - begin, age > limit else {
             return nil
         }
-        let now = ProcessorWait(of: process.processID)
+        // A worker that has ended meanwhile kept its limit: nothing kills it any more.
+        guard let now = ProcessorWait(of: process.processID) else { return nil }
         defer { last = now }
         guard age - now.longest > limit else { return nil }
         // The current wait of a ready worker is not yet in the figure, so the decision waits until it runs again.

@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Simulation
+@testable import Simulation
 import TestSupport
 import TestThreads
 import Testing
@@ -54,6 +54,23 @@ struct WorkerBudgetTests {
         #expect(budget.excess == nil && ending.succeeded, "\(ending)")
         let asleep = try run(limits, "/usr/bin/python3", ["-c", shared + "time.sleep(60)"])
         #expect(asleep.0 == .time && asleep.signal == SIGKILL)
+    }
+
+    @Test(
+        "W3 a worker that ends at its limit by itself is not counted as killed: a process that has ended has no time"
+    )
+    func ended() throws {
+        // The second process has ended, and the first does not ask how.
+        let program = "import os, time\npid = os.fork()\nif pid == 0: os._exit(0)\n"
+        let known =
+            "os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)\nprint(pid, flush=True)\ntime.sleep(60)"
+        let parent = try ChildProcess("/usr/bin/python3", ["-c", program + known], output: .pipe)
+        let line = try #require(try parent.output?.readLine(deadline: .now + .seconds(60)) { _ in true })
+        let child = try #require(Int32(line))
+        #expect(ProcessorWait(of: parent.processID) != nil)
+        #expect(ProcessorWait(of: child) == nil)
+        parent.killAndWait()
+        #expect(ProcessorWait(of: parent.processID) == nil)
     }
 
     /// Pages that are never touched are counted by nobody; these are.
