@@ -69,8 +69,9 @@ extension WorldModel {
         /// The ids of counted stanzas of the client.
         var arrived: Set<String> = []
         var lastNumber = 0
-        /// The last delivered message that is stored: its place among the delivered ones, and its number.
-        var lastStored = (place: -1, number: 0)
+        /// The ways in which deliveries explain what is stored: the last delivered message that is stored, as its place among the
+        /// delivered ones, and its number.
+        var lastStored = [(place: -1, number: 0)]
         /// The same for messages that contain an item.
         var lastItem = (place: -1, number: 0)
     }

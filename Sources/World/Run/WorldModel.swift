@@ -18,6 +18,8 @@ package final class WorldModel {
     /// The stored messages of the peer, in order.
     private(set) var received: [String] = []
     private var receivedIDs: Set<String> = []
+    /// The lowest number of a message of the peer that is not stored, or a lower one.
+    private var firstMissing = 1
     /// The entries that were confirmed to callers as committed, with the callers' processes.
     private var confirmed: [Int: String] = [:]
     /// The messages of the peer that were acknowledged to the server.
@@ -85,6 +87,7 @@ package final class WorldModel {
         endedNumbers.removeSubrange(found.ended...)
         let forgotten = received.suffix(from: found.received)
         receivedIDs.subtract(forgotten)
+        firstMissing = 1
         received.removeSubrange(found.received...)
         bound = bound.filter { $0.key <= found.bound }
         if isFull { boundIDs.subtract(stanzas.lazy.filter { $0.key > found.bound }.map(\.value)) }
@@ -94,7 +97,7 @@ package final class WorldModel {
         runs = runs.filter { $0.key <= found.bound }
         (marks, epoch, owner) = (found, 0, nil)
         for number in sessions.keys {
-            sessions[number]?.lastStored = (-1, 0)
+            sessions[number]?.lastStored = [(-1, 0)]
             sessions[number]?.lastItem = (-1, 0)
         }
         guard !isFull else { return }
@@ -202,22 +205,45 @@ package final class WorldModel {
     /// Checks that messages are stored in the order of their delivery in a session.
     ///
     /// A page of an archive may bring messages earlier, in the order in which the peer sent them. If the two orders differ, both
-    /// are right. They differ when the server delivers again the stanzas that an older session has left. A message with an item is
-    /// in no page, so a message that was sent after it may be stored before it.
+    /// are right. They differ when the server delivers again the stanzas that an older session has left. Nothing shows which of the
+    /// two brought a message, so one order that explains all of them is enough. A page brings a message only after all earlier ones.
+    /// A message with an item is in no page, so a message that was sent after it may be stored before it.
     private func checkOrder(_ id: String) {
         guard let places = places[id], let number = places.last?.session, let session = sessions[number]
         else { return }
-        let isItem = items.contains(id)
-        let (n, last) = (Self.number(in: id), isItem && hasArchive ? session.lastItem : session.lastStored)
-        let place = places.first { $0.session == number && $0.place > last.place }?.place
-        if let place {
-            if isItem { sessions[number]!.lastItem = (place, n) }
-            if place > session.lastStored.place { sessions[number]!.lastStored = (place, n) }
-            return
+        let n = Self.number(in: id)
+        let own = places.filter { $0.session == number }.map(\.place)
+        let isItem = items.contains(id) && hasArchive
+        let mayBeInPage = hasArchive && !isItem && hasAll(before: n)
+        var next: [(place: Int, number: Int)] = []
+        for last in isItem ? [session.lastItem] : session.lastStored {
+            let place = own.first { $0 > last.place }
+            if let place { next.append((place, n)) }
+            if mayBeInPage || (place == nil && hasArchive && n >= last.number) { next.append(last) }
         }
-        if !hasArchive || n < last.number {
-            fail("\(id) was stored after p-\(last.number), which session \(number) delivered later")
+        guard let first = next.first else {
+            let last = isItem ? session.lastItem : session.lastStored[0]
+            return fail("\(id) was stored after p-\(last.number), which session \(number) delivered later")
         }
+        if isItem {
+            sessions[number]!.lastItem = first
+            next = session.lastStored.map { $0.place < first.place ? first : $0 }
+        }
+        // What is possible after a later place and a higher number is also possible after these.
+        sessions[number]!.lastStored = next.enumerated().filter { index, last in
+            !next.enumerated().contains {
+                $1.place <= last.place && $1.number <= last.number
+                    && ($1 != last || $0 < index)
+            }
+        }.map(\.element)
+    }
+
+    /// Whether all messages of the peer with lower numbers are stored, but for those that are in no archive.
+    private func hasAll(before n: Int) -> Bool {
+        while case let id = "p-\(firstMissing)", receivedIDs.contains(id) || items.contains(id) {
+            firstMissing += 1
+        }
+        return firstMissing >= n
     }
 
     private func checkOwner(_ process: String, _ what: String) {
