@@ -22,7 +22,8 @@ extension AccountLoop {
             let opener = StreamOpener(
                 configuration: account.configuration,
                 login: StoredLogin(account: account, owner: try owner), memory: loginMemory,
-                resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
+                resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))",
+                derivations: account.host?.derivations)
             let (events, mailbox, gate) = (events, account.mailbox, account.host?.gate)
             openers[attempt] = Task(executorPreference: events) {
                 let result: Result<StreamOpener.Opening, any Error>

@@ -65,6 +65,8 @@ final class AccountLoop: GroupedLoop {
 
     var signal: WakeSignal? { account.mailbox.signal }
 
+    var place: ObjectIdentifier { ObjectIdentifier(account.store) }
+
     /// Reads, and starts a step for stanzas and commands.
     func startTurn(_ found: [PollEntry]) -> (any GroupedWork)? { account.mailbox.asLoop { startWork(found) } }
 

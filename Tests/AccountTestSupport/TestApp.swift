@@ -32,6 +32,9 @@ package enum TestApp {
     /// What servers were told to be handled last, by names of tests.
     package static let told = Kept<[String: ForeignText]>([:])
 
+    /// The names of tests in whose slow handlers a thread is.
+    package static let waiting = Kept<Set<String>>([])
+
     package struct Refusal: Error, CustomStringConvertible {
         package init() {}
         package let description = "this handler was asked to fail"
@@ -94,6 +97,8 @@ package enum TestApp {
         private func waitSlowly(_ message: Message) throws {
             let words = (message.body?.string ?? "").split(separator: " ").map(String.init)
             let end = ContinuousClock.now + .seconds(20)
+            waiting.withLock { _ = $0.insert(words[1]) }
+            defer { waiting.withLock { _ = $0.remove(words[1]) } }
             usleep(30_000)
             while told.withLock({ $0[words[1]] }) != words[2] {
                 guard ContinuousClock.now < end else { throw Refusal() }

@@ -1,4 +1,4 @@
-/// A part of a step that several loops of a thread can share, and so its commit.
+/// A part of a step that several loops can share, and so its commit.
 package final class GroupedStep: GroupedWork {
     /// The time after which a step ends, by the monotonic clock: other steps wait for it.
     private static let longestStep = Duration.milliseconds(20)
@@ -13,8 +13,6 @@ package final class GroupedStep: GroupedWork {
     package init(in store: HandlerStore, _ body: @escaping (borrowing Step) throws -> Void) {
         (self.store, self.body) = (store, body)
     }
-
-    package var place: ObjectIdentifier { ObjectIdentifier(store) }
 
     package func run() { result = Result { try store.step(body) } }
 

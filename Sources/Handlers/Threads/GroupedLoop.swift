@@ -7,6 +7,9 @@ package import Platform
 ///   startTurn ──▶ nil ───▶ endTurn
 /// ```
 package protocol GroupedLoop: DrivenLoop {
+    /// Where that work is done, such as a store. Only work of one place is done together.
+    var place: ObjectIdentifier { get }
+
     /// Handles everything that is ready, up to that work.
     ///
     /// - Parameter found: The descriptors of the last pause, with the result of the wait; empty before the first turn.
@@ -28,9 +31,6 @@ extension GroupedLoop {
 
 /// Work that several loops can do together, such as steps that share a commit.
 package protocol GroupedWork: AnyObject {
-    /// Where it is done; work of other places is done apart.
-    var place: ObjectIdentifier { get }
-
     /// Does it alone.
     func run()
 
@@ -38,22 +38,4 @@ package protocol GroupedWork: AnyObject {
     ///
     /// - Returns: How much was done, from 1.
     static func run(_ work: ArraySlice<any GroupedWork>) -> Int
-}
-
-/// Does work that loops have in common.
-enum GroupedTurns {
-    static func run(_ work: [any GroupedWork]) {
-        var places: [(place: ObjectIdentifier, work: ArraySlice<any GroupedWork>)] = []
-        for part in work {
-            if let index = places.firstIndex(where: { $0.place == part.place }) {
-                places[index].work.append(part)
-            } else {
-                places.append((part.place, [part]))
-            }
-        }
-        for (_, work) in places {
-            var rest = work
-            while let first = rest.first { rest = rest.dropFirst(type(of: first).run(rest)) }
-        }
-    }
 }

@@ -4,18 +4,22 @@ import Synchronization
 /// A thread that calls the turns of many loops.
 ///
 /// It starts with the first loop and ends with the last one. A turn costs the same for one loop and for ten thousand. Loops that
-/// are ready at the same time share a commit if they can; see ``GroupedLoop``.
+/// are ready at the same time share a commit if they can; see ``GroupedLoop``. Where a turn may take longer than others can wait,
+/// the thread only waits, and ``WorkThreads`` call the turns.
 final class SharedThread: Sendable {
     /// Where a thread starts when there is a loop for it, again and again.
     final class Place: Sendable {
         fileprivate let name: String
         fileprivate let blocksSignals: Bool
+        fileprivate let workers: WorkThreads?
         /// The thread that takes new loops.
         fileprivate let current = Mutex<SharedThread?>(nil)
         /// The number of loops that have not ended.
         let count = Atomic<Int>(0)
 
-        init(_ name: String, blocksSignals: Bool) { (self.name, self.blocksSignals) = (name, blocksSignals) }
+        init(_ name: String, blocksSignals: Bool, workers: WorkThreads?) {
+            (self.name, self.blocksSignals, self.workers) = (name, blocksSignals, workers)
+        }
     }
 
     /// The key of the signal in the queue of events; those of the loops are greater.
@@ -25,6 +29,8 @@ final class SharedThread: Sendable {
         var arrived: [(member: Member, make: @Sendable () -> any DrivenLoop)] = []
         /// The loops whose own signals were raised.
         var woken: [UInt32] = []
+        /// The loops whose turns workers have finished.
+        var finished: [UInt32] = []
         var hasEnded = false
     }
 
@@ -77,7 +83,13 @@ final class SharedThread: Sendable {
         var members = Members()
         while true {
             var ready = wait(for: &members)
-            for (member, make) in takeArrived() {
+            var over: [Member] = []
+            for key in take(\.finished) {
+                end(key, &members, &over)
+                // With the next wait, which also says what its descriptors have.
+                if members.loops[key]?.removeReady() == true { wake(key) }
+            }
+            for (member, make) in take(\.arrived) {
                 ready.append(
                     members.add { key in Turns(member, make()) { [weak self] in self?.wake(key) } })
             }
@@ -85,8 +97,11 @@ final class SharedThread: Sendable {
             while let key = members.deadlines.takeFirst(until: now) {
                 if members.loops[key]?.setReady() == true { ready.append(key) }
             }
-            var (over, rest): ([Member], ArraySlice<UInt32>) = ([], ready[...])
-            while !rest.isEmpty { rest = rest.dropFirst(turn(rest, &members, &over)) }
+            if let workers = place.workers, workers.isNeeded {
+                start(ready, &members, workers)
+            } else {
+                turn(ready, &members, &over)
+            }
             let isLast = members.loops.isEmpty && endIfIdle()
             place.count.subtract(over.count, ordering: .relaxed)
             for member in over { member.isOver.withLock { $0 = true } }
@@ -94,34 +109,38 @@ final class SharedThread: Sendable {
         }
     }
 
-    /// The time after which no further turn starts before the started ones end, in nanoseconds: they have read what is not stored.
-    private static let longestStart: Int64 = 10_000_000
-
     /// Calls the turns of loops.
     ///
     /// - Parameter over: Gets the loops whose last turn that was. Nothing else here has them any more.
-    /// - Returns: The number of loops, from 1.
-    private func turn(
-        _ ready: ArraySlice<UInt32>, _ members: inout Members, _ over: inout [Member]
-    ) -> Int {
-        let end = SystemTime.monotonicNanoseconds() + Self.longestStart
-        var started: [(key: UInt32, turns: Turns, work: (any GroupedWork)?)] = []
-        var count = 0
+    private func turn(_ ready: [UInt32], _ members: inout Members, _ over: inout [Member]) {
+        let started = ready.compactMap { key in members.loops[key].map { (key, $0.start()) } }
+        var (keys, turns) = (started.map(\.0)[...], started.map(\.1)[...])
+        while !turns.isEmpty {
+            let count = Turn.run(turns)
+            for key in keys.prefix(count) { end(key, &members, &over) }
+            (keys, turns) = (keys.dropFirst(count), turns.dropFirst(count))
+        }
+    }
+
+    /// Has the turns of loops called by workers.
+    private func start(_ ready: [UInt32], _ members: inout Members, _ workers: WorkThreads) {
         for key in ready {
-            count += 1
-            if let turns = members.loops[key] { started.append((key, turns, turns.start())) }
-            if SystemTime.monotonicNanoseconds() >= end { break }
+            guard let turns = members.loops[key] else { continue }
+            let turn = turns.start()
+            members.deadlines.set(key, nil)
+            workers.add(turn, in: turn.place, worker: turns.member.worker) { [self] in finish(key) }
         }
-        GroupedTurns.run(started.compactMap(\.work))
-        for (key, turns, work) in started {
-            if work != nil { turns.end() }
-            turns.arm(key, in: events, &members.owners)
-            members.deadlines.set(key, turns.isOver ? nil : turns.deadline)
-            guard turns.isOver else { continue }
-            members.loops[key] = nil
-            over.append(turns.member)
-        }
-        return count
+    }
+
+    /// Waits for what a loop wants after its turn.
+    private func end(_ key: UInt32, _ members: inout Members, _ over: inout [Member]) {
+        guard let turns = members.loops[key] else { return }
+        turns.end()
+        turns.arm(key, in: events, &members.owners)
+        members.deadlines.set(key, turns.isOver ? nil : turns.deadline)
+        guard turns.isOver else { return }
+        members.loops[key] = nil
+        over.append(turns.member)
     }
 
     /// The loops of the thread.
@@ -152,6 +171,15 @@ final class SharedThread: Sendable {
         if isFirst { signal.raise() }
     }
 
+    /// Makes the end of a loop's turn due; called by a worker.
+    private func finish(_ key: UInt32) {
+        let isFirst = state.withLock { state in
+            state.finished.append(key)
+            return state.finished.count == 1
+        }
+        if isFirst { signal.raise() }
+    }
+
     /// Waits for descriptors, at most until the first deadline.
     ///
     /// - Returns: The loops of the descriptors that were found, each once.
@@ -165,7 +193,7 @@ final class SharedThread: Sendable {
                 // Before it takes the loops that have arrived or were woken.
                 signal.clear()
                 try? events.arm(PollEntry(signal.fileDescriptor), key: Self.signalKey)
-                for key in takeWoken() where members.loops[key]?.setReady() == true { ready.append(key) }
+                for key in take(\.woken) where members.loops[key]?.setReady() == true { ready.append(key) }
             } else if members.loops[event.key]?.find(event) == true {
                 ready.append(event.key)
             }
@@ -173,17 +201,11 @@ final class SharedThread: Sendable {
         return ready
     }
 
-    private func takeArrived() -> [(member: Member, make: @Sendable () -> any DrivenLoop)] {
+    /// Removes what others have left for the thread.
+    private func take<Part>(_ parts: any WritableKeyPath<State, [Part]> & Sendable) -> [Part] {
         state.withLock { state in
-            defer { state.arrived = [] }
-            return state.arrived
-        }
-    }
-
-    private func takeWoken() -> [UInt32] {
-        state.withLock { state in
-            defer { state.woken = [] }
-            return state.woken
+            defer { state[keyPath: parts] = [] }
+            return state[keyPath: parts]
         }
     }
 
@@ -198,7 +220,7 @@ final class SharedThread: Sendable {
     }
 
     private func join(_ member: Member) {
-        if number.load(ordering: .relaxed) == ThreadID.current.number { return }
+        if number.load(ordering: .relaxed) == ThreadID.current.number || member.worker.isCurrent { return }
         _ = member.isOver.wait(limit: nil) { $0 ? true : nil }
         guard state.withLock({ $0.hasEnded }) else { return }
         // With the lock held: each caller that closes the last loops returns after the thread's end.
@@ -208,6 +230,7 @@ final class SharedThread: Sendable {
     /// A loop as its owner sees it. It keeps nothing of the loop, whose files must be closed when ``join()`` returns.
     private final class Member: RunningLoop {
         let isOver = Monitor(false)
+        let worker = WorkThreads.Worker()
         private let thread: SharedThread
 
         init(_ thread: SharedThread) { self.thread = thread }
@@ -229,17 +252,16 @@ final class SharedThread: Sendable {
         private var pause = Pause.none
         /// Whether the next turn is due.
         private var isReady = false
+        /// The turn that has started and not ended.
+        private var running: Turn?
         /// The descriptors that were armed.
         private var armed: Set<Int32> = []
-
-        /// The loop, if its steps can share a commit.
-        private let grouped: (any GroupedLoop)?
         /// Whether the last turn has ended.
         private(set) var isOver = false
 
         /// - Parameter wake: Makes the next turn due; called on any thread.
         init(_ member: Member, _ loop: any DrivenLoop, wake: @escaping @Sendable () -> Void) {
-            (self.member, self.loop, grouped) = (member, loop, loop as? any GroupedLoop)
+            (self.member, self.loop) = (member, loop)
             loop.signal?.attach(wake)
         }
 
@@ -250,43 +272,45 @@ final class SharedThread: Sendable {
             }
         }
 
-        /// Stores what was found.
+        /// Stores what was found. What is found during a turn is found again after it.
         ///
-        /// - Returns: Whether the turn was not due before.
+        /// - Returns: Whether the turn can start now, and was not due before.
         func find(_ event: EventQueue.Event) -> Bool {
+            if running != nil { return false }
             for index in pause.entries.indices where pause.entries[index].descriptor == event.descriptor {
                 pause.entries[index].set(found: event.found)
             }
             return setReady()
         }
 
-        /// Returns whether the turn was not due before.
+        /// Makes the next turn due.
+        ///
+        /// - Returns: Whether it can start now, and was not due before.
         func setReady() -> Bool {
             defer { isReady = true }
-            return !isReady
+            return !isReady && running == nil
         }
 
-        /// Runs a turn, or its first part.
-        ///
-        /// - Returns: The work after which ``end()`` runs the rest; nil when the turn is complete.
-        func start() -> (any GroupedWork)? {
+        /// Returns whether the next turn was made due during the last one, and is so no longer.
+        func removeReady() -> Bool {
+            defer { isReady = false }
+            return isReady
+        }
+
+        /// Starts a turn; ``end()`` follows once it has been run.
+        func start() -> Turn {
             isReady = false
             // First: what is raised from here on makes another turn due. A descriptor is for the loop to clear.
             loop.signal?.clearAtTurn()
-            guard let grouped else {
-                take(loop.turn(pause.entries))
-                return nil
-            }
-            if let work = grouped.startTurn(pause.entries) { return work }
-            take(grouped.endTurn())
-            return nil
+            let turn = Turn(loop, pause.entries)
+            running = turn
+            return turn
         }
 
-        func end() { take(grouped?.endTurn()) }
-
-        private func take(_ next: Pause?) {
-            pause = next ?? Pause([])
-            isOver = next == nil
+        func end() {
+            isOver = running?.next == nil
+            pause = running?.next ?? Pause([])
+            running = nil
         }
 
         /// Waits for the descriptors of the pause. All are armed again: one that was found waits no longer, and one that the turn

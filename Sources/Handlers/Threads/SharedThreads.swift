@@ -18,8 +18,11 @@ package final class SharedThreads: LoopDriver {
     ///   - count: The number of threads, from 1.
     ///   - name: What debuggers and the system show for them; at most 15 bytes.
     ///   - blocksSignals: Whether the application's signal handlers never run on them.
-    package init(_ count: Int, _ name: String, blocksSignals: Bool) {
-        places = (0..<count).map { _ in SharedThread.Place(name, blocksSignals: blocksSignals) }
+    ///   - workers: Call the turns, while ``WorkThreads/isNeeded``; nil if no turn takes long.
+    package init(_ count: Int, _ name: String, blocksSignals: Bool, workers: WorkThreads? = nil) {
+        places = (0..<count).map { _ in
+            SharedThread.Place(name, blocksSignals: blocksSignals, workers: workers)
+        }
     }
 
     /// Runs the loop on the thread with the fewest loops.

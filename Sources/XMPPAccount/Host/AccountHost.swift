@@ -19,12 +19,16 @@ public import XMPPCore
 /// ```
 ///
 /// Each account is used like any other: its requests, events and modules are the same. What one handler does in its step holds up
-/// the other accounts of its thread, so what takes long belongs into an async handler.
+/// the other accounts of its store, so what takes long belongs into an async handler.
 public final class AccountHost: Sendable {
     /// The limits of a host.
     public struct Configuration: Sendable {
-        /// The number of threads, from 1; by default one for each processor.
+        /// The number of threads that wait for connections, from 1, and also work if all accounts share a store; by default one for
+        /// each processor.
         public var threads: Int = ThisProcess.processors
+        /// With several stores, how many of them work at the same time, from 1; each costs a thread meanwhile. A handler that sleeps
+        /// in its step holds up its own store, and others only while so many sleep.
+        public var stores: Int = 16
         /// How long a step takes in what arrived for one account while others wait, from 1 millisecond.
         public var slice: Duration = .milliseconds(5)
         /// How many streams are opened at the same time, from 1. After an outage the others wait, so that neither the server nor
@@ -53,9 +57,8 @@ public final class AccountHost: Sendable {
 
     private struct State {
         var accounts: [JID: Account] = [:]
-        /// The tasks that connect accounts.
-        var connecting: [ObjectIdentifier: (number: Int, task: Task<Void, Never>)] = [:]
-        var lastNumber = 0
+        /// The tasks that connect accounts, and whether that was asked again meanwhile.
+        var connecting: [ObjectIdentifier: (task: Task<Void, Never>, isAskedAgain: Bool)] = [:]
         /// The addresses of accounts that are being made.
         var reserved: Set<JID> = []
         /// The number of accounts of each store.
@@ -77,12 +80,13 @@ public final class AccountHost: Sendable {
     /// - Parameter configuration: The limits.
     /// - Throws: ``AccountError`` `invalidConfiguration` when a limit is out of its range.
     public init(_ configuration: Configuration = Configuration()) throws {
-        guard configuration.threads >= 1, configuration.openings >= 1,
+        guard min(configuration.threads, configuration.stores, configuration.openings) >= 1,
             configuration.slice >= .milliseconds(1)
         else {
             throw AccountError(
                 .invalidConfiguration,
-                "a host needs at least 1 thread, 1 opening at a time and a slice of 1 millisecond")
+                "a host needs at least 1 thread, 1 step and 1 opening at a time, and a slice of 1 millisecond"
+            )
         }
         self.configuration = configuration
         services = HostServices(configuration)
@@ -139,6 +143,7 @@ public final class AccountHost: Sendable {
             try checkFiles(state.accounts.count + state.reserved.count + 1, stores: stores)
             state.reserved.insert(jid)
             state.stores[key, default: 0] += 1
+            if state.stores.count > 1 { services.workers.isNeeded = true }
         }
     }
 
@@ -153,7 +158,7 @@ public final class AccountHost: Sendable {
     private func checkFiles(_ accounts: Int, stores: Int) throws(HandlerError) {
         let limit = ThisProcess.raiseFileLimit()
         let others =
-            Self.otherDescriptors + Self.storeDescriptors * stores + 6 * configuration.threads
+            Self.otherDescriptors + Self.storeDescriptors * stores + 6 * (configuration.threads + 1)
             + 4 * configuration.openings
         guard accounts <= limit - others else {
             throw HandlerError(
@@ -169,32 +174,42 @@ public final class AccountHost: Sendable {
     public func connect(_ account: Account) {
         let key = ObjectIdentifier(account)
         state.withLock { state in
-            guard !state.isClosed, state.connecting[key] == nil else { return }
-            state.lastNumber += 1
-            let number = state.lastNumber
-            let task = Task { [weak self] in
-                do {
-                    try await account.connect(retrying: true)
-                } catch let error as HandlerError {
-                    self?.gaveUp(account, error)
-                } catch {
-                    // The account reports it by itself.
-                }
-                self?.state.withLock { state in
-                    if state.connecting[key]?.number == number { state.connecting[key] = nil }
-                }
+            guard !state.isClosed else { return }
+            guard state.connecting[key] == nil else {
+                // The attempt may be over already, and its failure be what the caller answers.
+                state.connecting[key]?.isAskedAgain = true
+                return
             }
-            state.connecting[key] = (number, task)
+            let task = Task { [weak self] in
+                repeat {
+                    do {
+                        try await account.connect(retrying: true)
+                    } catch let error as HandlerError {
+                        self?.gaveUp(account, error)
+                    } catch {
+                        // The account reports it by itself.
+                    }
+                } while !Task.isCancelled && self?.isAskedAgain(key) == true
+            }
+            state.connecting[key] = (task, false)
+        }
+    }
+
+    /// Returns whether an account is to be connected once more; if not, its task is over.
+    private func isAskedAgain(_ key: ObjectIdentifier) -> Bool {
+        state.withLock { state in
+            guard state.connecting[key]?.isAskedAgain == true else {
+                state.connecting[key] = nil
+                return false
+            }
+            state.connecting[key]?.isAskedAgain = false
+            return true
         }
     }
 
     /// Reports that an account has given up its stream for good.
     private func gaveUp(_ account: Account, _ error: any Error) {
-        let isHere = state.withLock { state in
-            // Before the report: its reader may connect the account again at once.
-            state.connecting[ObjectIdentifier(account)] = nil
-            return state.accounts[account.configuration.jid] === account
-        }
+        let isHere = state.withLock { $0.accounts[account.configuration.jid] === account }
         if isHere { report.yield(Failure(account: account, error: error)) }
     }
 
@@ -237,6 +252,10 @@ public final class AccountHost: Sendable {
 struct HostServices: Sendable {
     /// Calls the turns of the accounts.
     let driver: SharedThreads
+    /// Call the turns while there are several stores.
+    let workers: WorkThreads
+    /// Derive keys from passwords, which takes as long as a server wants.
+    let derivations = WorkThreads(ThisProcess.processors, "key derivations")
     /// Calls handlers whose time has come, for all stores.
     let runners: SharedThreads
     /// Limits the streams that are opened at the same time.
@@ -246,8 +265,9 @@ struct HostServices: Sendable {
     let slice: Duration
 
     init(_ configuration: AccountHost.Configuration) {
-        driver = SharedThreads(configuration.threads, "accounts", blocksSignals: false)
-        runners = SharedThreads(configuration.threads, "handler runners", blocksSignals: false)
+        workers = WorkThreads(configuration.stores, "stores")
+        driver = SharedThreads(configuration.threads, "accounts", blocksSignals: false, workers: workers)
+        runners = SharedThreads(1, "handler runners", blocksSignals: false, workers: workers)
         gate = OpeningGate(configuration.openings)
         slice = configuration.slice
     }

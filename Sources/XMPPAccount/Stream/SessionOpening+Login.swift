@@ -125,7 +125,9 @@ extension SessionOpening {
             guard answer.namespace == namespace else { throw unexpected(answer) }
             switch answer.name {
             case "challenge":
-                let response = try attempt.exchange.received(challenge: Self.data(answer.text))
+                let challenge = try Self.data(answer.text)
+                try await derive(&attempt.exchange, for: challenge)
+                let response = try attempt.exchange.received(challenge: challenge)
                 try await respond(response, attempt, namespace)
             case "success":
                 // A server that succeeds without its signature has not proved that it knows the password.
@@ -141,6 +143,16 @@ extension SessionOpening {
             default: throw unexpected(answer)
             }
         }
+    }
+
+    /// Computes the keys of a password where it holds up no other account.
+    private func derive(_ exchange: inout any SASLExchange, for challenge: [UInt8]) async throws {
+        guard let derivations = opener.derivations, var scram = exchange as? SCRAMClient,
+            let derivation = scram.derivation(for: challenge)
+        else { return }
+        scram.keys = await derivations.run(derivation)
+        try Task.checkCancellation()
+        exchange = scram
     }
 
     enum Verdict {

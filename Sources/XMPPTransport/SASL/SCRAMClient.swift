@@ -27,7 +27,7 @@ package struct SCRAMClient: Sendable {
     package let initialResponse: [UInt8]
     /// The keys that were used, once known. After ``finish(_:)`` they may be kept and given to the next
     /// login.
-    package private(set) var keys: SCRAMKeys?
+    package var keys: SCRAMKeys?
     /// The server's offer, to compare with the one inside the exchange, which an attacker cannot change (XEP-0474); nil
     /// skips the comparison.
     package var offer: LoginOffer?
@@ -100,7 +100,23 @@ package struct SCRAMClient: Sendable {
     /// Finishes the exchange after a `<success/>` without data.
     package mutating func finish() throws(SASLError) { try finish(nil as [UInt8]?) }
 
-    private mutating func answer(_ message: SCRAMMessage) throws(SASLError) -> [UInt8] {
+    /// Returns the computation of the keys for a challenge, which may take seconds; nil if the answer needs none.
+    ///
+    /// A caller that sets ``keys`` to its result before ``received(_:)`` may run it elsewhere.
+    package func derivation(for challenge: some Collection<UInt8>) -> (@Sendable () -> SCRAMKeys)? {
+        guard case .waitingForServerFirst = state, let first = try? parse(SCRAMMessage(challenge)),
+            !hasKeys(salt: first.salt, iterations: first.iterations)
+        else { return nil }
+        return { [mechanism, password] in
+            SCRAMKeys(
+                hash: mechanism.hash, password: password, salt: first.salt, iterations: first.iterations)
+        }
+    }
+
+    /// Checks the server's first message.
+    private func parse(
+        _ message: SCRAMMessage
+    ) throws(SASLError) -> (nonce: ArraySlice<UInt8>, salt: [UInt8], iterations: Int) {
         try SCRAMClient.checkForError(message)
         let values = try message.values("r", "s", "i")
         let serverNonce = values[0]
@@ -116,7 +132,12 @@ package struct SCRAMClient: Sendable {
             throw SCRAMMessage.malformed("a salt that is not base64")
         }
         try check(offerHash: message)
-        let keys = try derivedKeys(salt: salt, iterations: iterations(values[2]))
+        return (serverNonce, salt, try iterations(values[2]))
+    }
+
+    private mutating func answer(_ message: SCRAMMessage) throws(SASLError) -> [UInt8] {
+        let (serverNonce, salt, iterations) = try parse(message)
+        let keys = derivedKeys(salt: salt, iterations: iterations)
         self.keys = keys
         let binding = Crypto.base64(Array(gs2Header.utf8) + bindingData)
         let withoutProof = Array("c=\(binding),r=".utf8) + serverNonce
@@ -125,10 +146,12 @@ package struct SCRAMClient: Sendable {
         return withoutProof + Array(",p=\(Crypto.base64(keys.proof(for: authMessage)))".utf8)
     }
 
+    private func hasKeys(salt: [UInt8], iterations: Int) -> Bool {
+        keys?.hash == mechanism.hash && keys?.salt == salt && keys?.iterations == iterations
+    }
+
     private func derivedKeys(salt: [UInt8], iterations: Int) -> SCRAMKeys {
-        if let keys, keys.hash == mechanism.hash, keys.salt == salt, keys.iterations == iterations {
-            return keys
-        }
+        if let keys, hasKeys(salt: salt, iterations: iterations) { return keys }
         return SCRAMKeys(hash: mechanism.hash, password: password, salt: salt, iterations: iterations)
     }
 

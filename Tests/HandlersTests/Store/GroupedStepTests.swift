@@ -1,5 +1,6 @@
 import CSQLite
 import HandlersTestKit
+import Platform
 import Synchronization
 import TestThreads
 import Testing
@@ -34,6 +35,24 @@ private struct Refused: Error {}
         }
     }
 
+    /// A loop whose only turn has a step.
+    private final class OneStep: GroupedLoop {
+        let place: ObjectIdentifier
+        private let step: GroupedStep
+
+        init(_ step: GroupedStep, _ store: HandlerStore) {
+            (self.step, place) = (step, ObjectIdentifier(store))
+        }
+
+        func startTurn(_ found: [PollEntry]) -> (any GroupedWork)? { step }
+        func endTurn() -> Pause? { nil }
+    }
+
+    /// Has steps as loops have them whose turns come together.
+    private func run(_ steps: [(GroupedStep, of: HandlerStore)]) {
+        #expect(Turn.run(steps.map { Turn(OneStep($0, $1), []) }[...]) == steps.count)
+    }
+
     @Test("A3 the steps of one store share a commit, and one that fails is undone alone")
     func alone() throws {
         try withFolder { folder in
@@ -50,7 +69,7 @@ private struct Refused: Error {}
                     }
                 }
             }
-            GroupedTurns.run(steps)
+            run(steps.enumerated().map { ($1, $0 == 9 ? other : store) })
             #expect(count.count == 1)
             #expect(try store.notes() == ["0", "1", "2", "3", "5", "6", "7", "8"])
             #expect(try other.notes() == ["9"])
@@ -67,23 +86,23 @@ private struct Refused: Error {}
     func storeFails() throws {
         try withFolder { folder in
             let store = try openStore(folder.file(), [])
-            func run() -> [GroupedStep] {
+            func runAll() -> [GroupedStep] {
                 let steps = (0..<4).map { number in
                     GroupedStep(in: store) { step in
                         try step.note("\(number)")
                         if number == 2 { throw HandlerError(.databaseLocked, "another store is locked") }
                     }
                 }
-                GroupedTurns.run(steps)
+                run(steps.map { ($0, store) })
                 return steps
             }
             _ = try store.connectionState { sqlite3_commit_hook($0.database, { _ in 1 }, nil) }
-            for step in run() {
+            for step in runAll() {
                 #expect(throws: HandlerError.self) { try step.result?.get() }
             }
             _ = try store.connectionState { sqlite3_commit_hook($0.database, nil, nil) }
             #expect(try store.notes() == [])
-            let results = run().map { (try? $0.result?.get()) != nil }
+            let results = runAll().map { (try? $0.result?.get()) != nil }
             #expect(results == [true, true, false, true])
             #expect(try store.notes() == ["0", "1", "3"])
         }
@@ -101,7 +120,7 @@ private struct Refused: Error {}
                     if number == 1 { clock.advance(by: .milliseconds(20)) }
                 }
             }
-            GroupedTurns.run(steps)
+            run(steps.map { ($0, store) })
             #expect(count.count == 2)
             #expect(try store.notes().count == 6)
             try count.stop(store)

@@ -53,6 +53,17 @@ private func connect(_ count: Int, to host: AccountHost, _ rig: AccountRig, _ st
     return accounts
 }
 
+/// Adds an account with a database of its own and connects it.
+private func connect(_ number: Int, to host: AccountHost, _ rig: AccountRig) async throws -> Account {
+    let store = try HandlerStore(
+        path: "\(rig.databasePath)-\(number)", registry: HandlerRegistry(TestApp.handlers),
+        schemas: Account.coreSchemas + [TestApp.schema])
+    let account = try host.add(try configuration(rig, number), store: store)
+    try await account.listen()
+    try await account.connect(retrying: true)
+    return account
+}
+
 /// The names of this process's threads.
 private func threads() -> [String] {
     let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
@@ -75,7 +86,7 @@ private func threads() -> [String] {
                 let store = try rig.store()
                 let before = threads().count
                 let accounts = try await connect(40, to: host, rig, store)
-                // Two, those of the store, and some of Swift's own pool.
+                // Two, those that do steps, those of the store, and some of Swift's own pool.
                 #expect(threads().count <= before + 12 && !threads().contains("account"), "\(threads())")
                 for number in 0..<40 {
                     rig.bot.send(Message(to: try jid(number), id: "m\(number)", body: "one").element)
@@ -136,7 +147,11 @@ private func threads() -> [String] {
             host.connect(good)
             let failure = try #require(await failures.next())
             #expect(failure.account === bad && (failure.error as? AccountError)?.code == .notAuthorized)
-            // As often as it is tried again, also in the moment in which the attempt ends.
+            // As often as it is tried again, also while an attempt has not quite ended.
+            host.connect(bad)
+            host.connect(bad)
+            #expect(await failures.next()?.account === bad)
+            #expect(await failures.next()?.account === bad)
             for _ in 0..<20 {
                 host.connect(bad)
                 #expect(await failures.next()?.account === bad)
@@ -154,21 +169,67 @@ private func threads() -> [String] {
             limits.threads = 2
             try await withHost(accounts: 8, limits) { rig, host in
                 var accounts: [Account] = []
-                for number in 0..<8 {
-                    let store = try HandlerStore(
-                        path: "\(rig.databasePath)-\(number)", registry: HandlerRegistry(TestApp.handlers),
-                        schemas: Account.coreSchemas + [TestApp.schema])
-                    let account = try host.add(try configuration(rig, number), store: store)
-                    try await account.listen()
-                    try await account.connect(retrying: true)
-                    accounts.append(account)
-                }
-                let names = threads()
-                for name in ["accounts", "handler runners"] {
-                    try #require(names.count { $0 == name } == 2, "\(names)")
-                }
+                for number in 0..<8 { accounts.append(try await connect(number, to: host, rig)) }
                 for account in accounts { try await account.tell("m") }
+                let names = threads()
+                try #require(names.count { $0 == "accounts" } == 2, "\(names)")
+                try #require(names.count { $0 == "handler runners" } == 1, "\(names)")
+                try #require(1...16 ~= names.count { $0 == "stores" }, "\(names)")
+                try #require(Set(names).isDisjoint(with: ["account", "handler runner"]), "\(names)")
             }
+        }
+    }
+
+    @Test("A2 a handler that sleeps in its step holds up the accounts of its own database alone")
+    func sleepingHandler() async throws {
+        var limits = AccountHost.Configuration()
+        (limits.threads, limits.stores) = (1, 2)
+        try await withHost(accounts: 3, limits) { rig, host in
+            let asleep = try await connect(0, to: host, rig)
+            let awake = try await connect(1, to: host, rig)
+            TestApp.told.withLock { $0["sleeper"] = "0" }
+            rig.bot.send(Message(to: try jid(0), id: "m", body: "slow sleeper 1").element)
+            try await eventually("it sleeps") { TestApp.waiting.withLock { $0.contains("sleeper") } }
+            for number in 0..<20 {
+                rig.bot.send(Message(to: try jid(1), id: "m\(number)", body: "one").element)
+            }
+            try await eventually("the others were handled") {
+                try awake.store.notes("message").count == 20
+            }
+            // Another one can still connect.
+            _ = try await connect(2, to: host, rig)
+            #expect(TestApp.waiting.withLock { $0.contains("sleeper") })
+            TestApp.told.withLock { $0["sleeper"] = "1" }
+            try await eventually("it was handled") { try asleep.store.notes("message").count == 1 }
+        }
+    }
+
+    @Test("A2 the keys of a password are derived where no account waits for it")
+    func derivations() async throws {
+        try await withRig(reconnects: false) { rig in
+            let account = try await rig.connected()
+            try await account.suspend()
+            let derivations = WorkThreads(1, "derivations")
+            let opener = StreamOpener(
+                configuration: account.configuration, login: try StoredLogin(account),
+                memory: LoginMemory(), resource: "other", derivations: derivations)
+            let index = rig.server.log.entries.count
+            let responses = { @Sendable [server = rig.server] in
+                server.log.entries(from: index).count { $0.name == "response" }
+            }
+            let isBusy = Kept(false)
+            async let early = derivations.run {
+                isBusy.withLock { $0 = true }
+                // Long enough for a login that does not wait for this.
+                let end = ContinuousClock.now + .milliseconds(500)
+                while responses() == 0, ContinuousClock.now < end { usleep(1000) }
+                return responses()
+            }
+            try await eventually("it is busy") { isBusy.withLock { $0 } }
+            let opened = try await opener.opened()
+            opened.connection.closeDirty()
+            #expect(await early == 0)
+            #expect(responses() == 1)
         }
     }
 
@@ -176,7 +237,7 @@ private func threads() -> [String] {
     func fileLimit() async throws {
         await #expect(processExitsWith: .success) {
             try await withRig { rig in
-                var limit = rlimit(rlim_cur: 95, rlim_max: 95)
+                var limit = rlimit(rlim_cur: 101, rlim_max: 101)
                 let store = try rig.store()
                 let other = try HandlerStore(
                     path: rig.databasePath + "-other", registry: HandlerRegistry([]),

@@ -214,6 +214,25 @@ import XMPPCore
     }
 
     @Test(
+        "A2 keys that were derived elsewhere are used, and nothing is derived for a challenge that is refused"
+    )
+    func derivedElsewhere() throws {
+        var client = try makeClient()
+        let challenge = Array(Self.good.serverFirst.utf8)
+        let derivation = try #require(client.derivation(for: challenge))
+        client.keys = derivation()
+        #expect(client.derivation(for: challenge) == nil)
+        #expect(try String(decoding: client.received(challenge), as: UTF8.self) == Self.good.clientFinal)
+        #expect(client.derivation(for: challenge) == nil, "it is answered")
+        let other = try makeClient()
+        for bad in ["i=1", "i=2000000000", "x"] {
+            let text = Self.good.serverFirst.replacing("i=4096", with: bad)
+            #expect(other.derivation(for: Array(text.utf8)) == nil)
+        }
+        #expect(other.derivation(for: Array("r=another,s=QSXCR+Q6sek8bf92,i=4096".utf8)) == nil)
+    }
+
+    @Test(
         "X6 a user name or password that SASL forbids is refused with its reason",
         arguments: ["", "\u{AD}", "a\u{0}b", "a\nb", "a\u{7F}", "\u{E000}", "\u{FFFE}", "\u{202E}x"])
     func forbidden(text: String) {
