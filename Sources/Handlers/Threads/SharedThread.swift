@@ -128,7 +128,8 @@ final class SharedThread: Sendable {
             guard let turns = members.loops[key] else { continue }
             let turn = turns.start()
             members.deadlines.set(key, nil)
-            workers.add(turn, in: turn.place, worker: turns.member.worker) { [self] in finish(key) }
+            workers.add(turn, in: turn.place, worker: turns.member.worker) { [weak self] in self?.finish(key)
+            }
         }
     }
 

@@ -4,17 +4,19 @@ import Platform
 ///
 /// `@unchecked Sendable`: the thread that makes it touches it again only after the thread that runs it has finished.
 final class Turn: @unchecked Sendable {
-    private let loop: any DrivenLoop
+    /// The loop until the turn has ended: its files must be closed when the thread that waits for it lets go of it.
+    private var loop: (any DrivenLoop)?
     /// The loop, if its steps can share a commit.
-    private let grouped: (any GroupedLoop)?
+    private var grouped: (any GroupedLoop)?
     private let found: [PollEntry]
     /// Where its work is done; alone if the loop does not say.
-    var place: ObjectIdentifier { grouped?.place ?? ObjectIdentifier(loop) }
+    let place: ObjectIdentifier
     /// The pause after the turn; nil after the last turn.
     private(set) var next: Pause?
 
     init(_ loop: any DrivenLoop, _ found: [PollEntry]) {
         (self.loop, grouped, self.found) = (loop, loop as? any GroupedLoop, found)
+        place = grouped?.place ?? ObjectIdentifier(loop)
     }
 
     /// The time after which no further turn starts before the started ones end, in nanoseconds: they have read what is not stored.
@@ -33,7 +35,7 @@ final class Turn: @unchecked Sendable {
             if SystemTime.monotonicNanoseconds() >= end { break }
         }
         work(started)
-        for (turn, _) in started { turn.next = turn.grouped?.endTurn() }
+        for (turn, _) in started { turn.end() }
         return count
     }
 
@@ -41,13 +43,14 @@ final class Turn: @unchecked Sendable {
     ///
     /// - Returns: The work after which the turn ends; nil when it has ended.
     private func start() -> (any GroupedWork)? {
-        guard let grouped else {
-            next = loop.turn(found)
-            return nil
-        }
-        if let work = grouped.startTurn(found) { return work }
-        next = grouped.endTurn()
+        if let work = grouped?.startTurn(found) { return work }
+        end()
         return nil
+    }
+
+    private func end() {
+        if let grouped { next = grouped.endTurn() } else { next = loop?.turn(found) }
+        (loop, grouped) = (nil, nil)
     }
 
     /// Does the work of several places, one place after the other.

@@ -30,7 +30,7 @@ package final class WorkThreads: Sendable {
 
     private struct State {
         /// Turns that no thread has started, by their place.
-        var waiting: [ObjectIdentifier: [Entry]] = [:]
+        var waiting: [ObjectIdentifier: ArraySlice<Entry>] = [:]
         /// Places with such turns that no thread is in, the longest wait first.
         var places: ArraySlice<ObjectIdentifier> = []
         /// Places that a thread is in.
@@ -60,14 +60,10 @@ package final class WorkThreads: Sendable {
     ///   - name: What debuggers and the system show for a thread; at most 15 bytes.
     package init(_ limit: Int, _ name: String) { (self.limit, self.name) = (limit, name) }
 
-    /// Runs a long computation.
-    ///
-    /// - Returns: Its result.
-    package func run<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
-        await withCheckedContinuation { continuation in
-            let loop = Computation { continuation.resume(returning: body()) }
-            add(Turn(loop, []), in: ObjectIdentifier(loop)) {}
-        }
+    /// Has a long computation run.
+    package func start(_ body: @escaping @Sendable () -> Void) {
+        let loop = Computation(body)
+        add(Turn(loop, []), in: ObjectIdentifier(loop)) {}
     }
 
     /// A loop of one turn.
@@ -114,7 +110,7 @@ package final class WorkThreads: Sendable {
                 state.threads -= 1
                 return state.threads == 0
             }
-            if isAlone { while doNext(orRest: nil) {} }
+            if isAlone { _ = doNext(orRest: nil) }
         }
     }
 
@@ -124,12 +120,12 @@ package final class WorkThreads: Sendable {
         while doNext(orRest: wake) || rest(wake) {}
     }
 
-    /// Calls all turns of the place that has waited longest.
+    /// Calls the turns of the place that has waited longest: as many as belong together.
     ///
     /// - Parameter wake: The thread's monitor if it rests when there is nothing to do.
     /// - Returns: Whether there was something to do.
     private func doNext(orRest wake: Monitor<Bool>?) -> Bool {
-        let next = state.withLock { state -> (place: ObjectIdentifier, entries: [Entry])? in
+        let next = state.withLock { state -> (place: ObjectIdentifier, entries: ArraySlice<Entry>)? in
             guard let place = state.places.popFirst() else {
                 if let wake { state.idle.append(wake) }
                 return nil
@@ -139,18 +135,14 @@ package final class WorkThreads: Sendable {
         }
         guard let (place, entries) = next else { return false }
         for entry in entries { entry.worker.start() }
-        var (rest, turns) = (entries[...], entries.map(\.turn)[...])
-        while !turns.isEmpty {
-            let count = Turn.run(turns)
-            for entry in rest.prefix(count) {
-                entry.worker.end()
-                entry.finish()
-            }
-            (rest, turns) = (rest.dropFirst(count), turns.dropFirst(count))
-        }
+        let count = Turn.run(entries.map(\.turn)[...])
+        for entry in entries { entry.worker.end() }
+        for entry in entries.prefix(count) { entry.finish() }
         state.withLock { state in
             state.busy.remove(place)
-            if state.waiting[place] != nil { state.places.append(place) }
+            let rest = entries.dropFirst(count) + (state.waiting[place] ?? [])
+            state.waiting[place] = rest.isEmpty ? nil : rest
+            if !rest.isEmpty { state.places.append(place) }
         }
         return true
     }

@@ -26,8 +26,8 @@ public final class AccountHost: Sendable {
         /// The number of threads that wait for connections, from 1, and also work if all accounts share a store; by default one for
         /// each processor.
         public var threads: Int = ThisProcess.processors
-        /// With several stores, how many of them work at the same time, from 1; each costs a thread meanwhile. A handler that sleeps
-        /// in its step holds up its own store, and others only while so many sleep.
+        /// With several stores, how many of them work at the same time, from 1; each costs up to two threads meanwhile. A handler that
+        /// sleeps in its step holds up its own store, and others only while so many sleep.
         public var stores: Int = 16
         /// How long a step takes in what arrived for one account while others wait, from 1 millisecond.
         public var slice: Duration = .milliseconds(5)
@@ -52,25 +52,18 @@ public final class AccountHost: Sendable {
     /// Accounts that have given up, from now on. At most 10 000 wait for a reader; of more the oldest are dropped.
     public let failures: AsyncStream<Failure>
 
-    private let services: HostServices
+    let services: HostServices
     private let report: AsyncStream<Failure>.Continuation
 
     private struct State {
         var accounts: [JID: Account] = [:]
         /// The tasks that connect accounts, and whether that was asked again meanwhile.
         var connecting: [ObjectIdentifier: (task: Task<Void, Never>, isAskedAgain: Bool)] = [:]
-        /// The addresses of accounts that are being made.
+        /// The addresses of accounts that are being made or removed.
         var reserved: Set<JID> = []
         /// The number of accounts of each store.
         var stores: [ObjectIdentifier: Int] = [:]
         var isClosed = false
-
-        /// Removes an account of a store.
-        mutating func leave(_ store: HandlerStore) {
-            let key = ObjectIdentifier(store)
-            let left = (stores[key] ?? 1) - 1
-            stores[key] = left > 0 ? left : nil
-        }
     }
 
     private let state = Mutex(State())
@@ -121,13 +114,21 @@ public final class AccountHost: Sendable {
         let isClosed = state.withLock { state in
             state.reserved.remove(jid)
             if !state.isClosed { state.accounts[jid] = try? result.get() }
-            if state.accounts[jid] == nil { state.leave(store) }
+            if state.accounts[jid] == nil { leave(store, &state) }
             return state.isClosed
         }
         let account = try result.get()
         guard isClosed else { return account }
         Task { await account.close() }
         throw AccountError(.closed, "the host was closed; make a new one")
+    }
+
+    /// Counts an account of a store no longer.
+    private func leave(_ store: HandlerStore, _ state: inout State) {
+        let key = ObjectIdentifier(store)
+        let left = (state.stores[key] ?? 1) - 1
+        state.stores[key] = left > 0 ? left : nil
+        services.separateStores(state.stores.count > 1)
     }
 
     /// Keeps a place for an account.
@@ -143,7 +144,7 @@ public final class AccountHost: Sendable {
             try checkFiles(state.accounts.count + state.reserved.count + 1, stores: stores)
             state.reserved.insert(jid)
             state.stores[key, default: 0] += 1
-            if state.stores.count > 1 { services.workers.isNeeded = true }
+            services.separateStores(state.stores.count > 1)
         }
     }
 
@@ -170,11 +171,12 @@ public final class AccountHost: Sendable {
 
     /// Connects an account in the background and keeps it connected; see ``Account/connect(retrying:)``.
     ///
-    /// When it gives up, ``failures`` has the reason. Call it again to try again.
+    /// When it gives up, ``failures`` has the reason. Call it again to try again. An account that is not in the host, or was removed, is
+    /// left as it is.
     public func connect(_ account: Account) {
         let key = ObjectIdentifier(account)
         state.withLock { state in
-            guard !state.isClosed else { return }
+            guard !state.isClosed, state.accounts[account.configuration.jid] === account else { return }
             guard state.connecting[key] == nil else {
                 // The attempt may be over already, and its failure be what the caller answers.
                 state.connecting[key]?.isAskedAgain = true
@@ -189,7 +191,7 @@ public final class AccountHost: Sendable {
                     } catch {
                         // The account reports it by itself.
                     }
-                } while !Task.isCancelled && self?.isAskedAgain(key) == true
+                } while self?.isAskedAgain(key) == true
             }
             state.connecting[key] = (task, false)
         }
@@ -198,6 +200,8 @@ public final class AccountHost: Sendable {
     /// Returns whether an account is to be connected once more; if not, its task is over.
     private func isAskedAgain(_ key: ObjectIdentifier) -> Bool {
         state.withLock { state in
+            // Canceled, it is no longer the task of the account.
+            if Task.isCancelled { return false }
             guard state.connecting[key]?.isAskedAgain == true else {
                 state.connecting[key] = nil
                 return false
@@ -217,19 +221,21 @@ public final class AccountHost: Sendable {
     ///
     /// - Parameter time: How long its async handlers may take to end, 0 or more; see ``Account/close(finishing:)``.
     public func remove(_ account: Account, finishing time: Duration = .zero) async {
-        let (isHere, task) = state.withLock { state in
-            let isHere = state.accounts[account.configuration.jid] === account
-            return (isHere, state.connecting.removeValue(forKey: ObjectIdentifier(account)))
+        let jid = account.configuration.jid
+        let isHere = state.withLock { state in
+            // With the lock held: the task sees it before it looks for what else it is to do.
+            state.connecting.removeValue(forKey: ObjectIdentifier(account))?.task.cancel()
+            guard state.accounts[jid] === account else { return false }
+            state.accounts[jid] = nil
+            state.reserved.insert(jid)
+            return true
         }
-        task?.task.cancel()
         await account.close(finishing: time)
         guard isHere else { return }
         // Only now: its address is free once its session can be resumed.
         state.withLock { state in
-            if state.accounts[account.configuration.jid] === account {
-                state.accounts[account.configuration.jid] = nil
-                state.leave(account.store)
-            }
+            state.reserved.remove(jid)
+            leave(account.store, &state)
         }
     }
 
@@ -252,12 +258,12 @@ public final class AccountHost: Sendable {
 struct HostServices: Sendable {
     /// Calls the turns of the accounts.
     let driver: SharedThreads
-    /// Call the turns while there are several stores.
-    let workers: WorkThreads
-    /// Derive keys from passwords, which takes as long as a server wants.
-    let derivations = WorkThreads(ThisProcess.processors, "key derivations")
     /// Calls handlers whose time has come, for all stores.
     let runners: SharedThreads
+    /// Call the turns of both while there are several stores: a handler that sleeps holds one thread of each.
+    private let workers: [WorkThreads]
+    /// Derive keys from passwords, which takes as long as a server wants.
+    let derivations = WorkThreads(ThisProcess.processors, "key derivations")
     /// Limits the streams that are opened at the same time.
     let gate: OpeningGate
     let contexts = TLSContexts()
@@ -265,10 +271,12 @@ struct HostServices: Sendable {
     let slice: Duration
 
     init(_ configuration: AccountHost.Configuration) {
-        workers = WorkThreads(configuration.stores, "stores")
-        driver = SharedThreads(configuration.threads, "accounts", blocksSignals: false, workers: workers)
-        runners = SharedThreads(1, "handler runners", blocksSignals: false, workers: workers)
+        workers = ["stores", "store handlers"].map { WorkThreads(configuration.stores, $0) }
+        driver = SharedThreads(configuration.threads, "accounts", blocksSignals: false, workers: workers[0])
+        runners = SharedThreads(1, "handler runners", blocksSignals: false, workers: workers[1])
         gate = OpeningGate(configuration.openings)
         slice = configuration.slice
     }
+    /// Lets no store wait for the turns of another.
+    func separateStores(_ isOn: Bool) { for workers in workers { workers.isNeeded = isOn } }
 }

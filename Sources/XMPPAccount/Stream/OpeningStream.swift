@@ -1,3 +1,4 @@
+import Handlers
 import XMPPCore
 import XMPPTransport
 
@@ -105,6 +106,22 @@ final class OpeningStream {
             throw AccountError(.connectionFailed, "the server closed the stream while it was being opened")
         case .opened: throw AccountError(.protocolViolation, "the server sent a second stream header")
         }
+    }
+
+    /// Waits for a long computation that runs elsewhere.
+    func wait<Value: Sendable>(
+        for body: @escaping @Sendable () -> Value, on threads: WorkThreads
+    ) async throws -> Value {
+        let (result, value) = try await OutsideCall.wait(
+            until: deadline, on: loop, start: { threads.start($0) }, body)
+        if result == .interrupted { throw AccountError(.closed, "connecting was stopped") }
+        guard let value else {
+            throw AccountError(
+                .timedOut,
+                "\(connection.peer) wants more computation for a password than there was time for; it is tried again"
+            )
+        }
+        return value
     }
 
     /// Returns whether the next element is a stanza, or part of one, that was read or left out.

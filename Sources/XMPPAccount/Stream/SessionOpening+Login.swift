@@ -150,8 +150,9 @@ extension SessionOpening {
         guard let derivations = opener.derivations, var scram = exchange as? SCRAMClient,
             let derivation = scram.derivation(for: challenge)
         else { return }
-        scram.keys = await derivations.run(derivation)
-        try Task.checkCancellation()
+        // Kept for the next attempt, which may need the same: the server decides how long this takes.
+        scram.keys = try await stream.wait(for: derivation, on: derivations)
+        opener.memory.keys = scram.keys
         exchange = scram
     }
 

@@ -1,17 +1,10 @@
 import Platform
-import Synchronization
 
-/// A getaddrinfo(3) call that can be given up.
+/// getaddrinfo(3) calls that can be given up.
 ///
-/// getaddrinfo knows neither deadline nor interruption, so it runs on a thread of its own, which raises a
-/// pipe when it is done. A caller that stops waiting leaves the thread running; it ends with the
-/// system's own resolver timeout and holds nothing but this object until then.
-final class AddressLookup: Sendable {
-    private typealias Outcome = Result<[SocketAddress], NameLookup.Failure>
-
-    private let outcome = Mutex<Outcome?>(nil)
-    private let done: WakePipe
-
+/// getaddrinfo knows neither deadline nor interruption, so each call runs on a thread of its own, which ends with the system's own
+/// resolver timeout.
+enum AddressLookup {
     /// The addresses of `host`, the system's preference kept, families interleaved.
     ///
     /// - Parameter servers: Name servers to ask instead of the machine's ways to resolve a name.
@@ -27,11 +20,19 @@ final class AddressLookup: Sendable {
         if !servers.isEmpty {
             return try await ask(servers, name, host: host, port: port, deadline: deadline, on: loop)
         }
-        let lookup = try AddressLookup()
-        try lookup.start(name, port)
-        var entries = [PollEntry(lookup.done.readEnd)]
-        try check(await loop.wait(&entries, until: deadline), host)
-        switch lookup.outcome.withLock({ $0 }) {
+        let (result, outcome) = try await OutsideCall.wait(until: deadline, on: loop) {
+            (call) throws(TransportError) in
+            do throws(Errno) {
+                _ = try SystemThread("name lookup", call)
+            } catch {
+                throw TransportError(
+                    .systemFailure, "No thread could be started to look up \(name).", cause: error.detail)
+            }
+        } _: {
+            Result { () throws(NameLookup.Failure) in try NameLookup.addresses(of: name, port: port) }
+        }
+        try check(result, host)
+        switch outcome {
         case .success(let addresses)?: return SocketAddress.interleaved(addresses)
         case .failure(let reason)?: throw failure(of: host, reason)
         case nil: throw failure(of: host, .failed)
@@ -60,25 +61,6 @@ final class AddressLookup: Sendable {
                 .timedOut, "Looking up the name \(host) took too long; check this machine's name servers.")
         case .interrupted:
             throw TransportError(.interrupted, "Looking up the name \(host) was interrupted.")
-        }
-    }
-
-    private init() throws(TransportError) {
-        do throws(Errno) { done = try WakePipe() } catch { throw Socket.creationFailure(error) }
-    }
-
-    private func start(_ name: String, _ port: UInt16) throws(TransportError) {
-        do throws(Errno) {
-            _ = try SystemThread("name lookup") { [self] in
-                let result = Outcome { () throws(NameLookup.Failure) in
-                    try NameLookup.addresses(of: name, port: port)
-                }
-                outcome.withLock { $0 = result }
-                done.raise()
-            }
-        } catch {
-            throw TransportError(
-                .systemFailure, "No thread could be started to look up \(name).", cause: error.detail)
         }
     }
 

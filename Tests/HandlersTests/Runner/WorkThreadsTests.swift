@@ -56,6 +56,23 @@ private final class Joining: DrivenLoop {
     }
 }
 
+/// A loop of one turn that says when it goes.
+private final class Leaving: GroupedLoop {
+    private let gone: Monitor<Bool>?
+    private let work: Blocked
+    var place: ObjectIdentifier { work.place }
+
+    init(_ gone: Monitor<Bool>?, _ work: Blocked) { (self.gone, self.work) = (gone, work) }
+
+    deinit {
+        usleep(200)
+        gone?.withLock { $0 = true }
+    }
+
+    func startTurn(_ found: [PollEntry]) -> (any GroupedWork)? { work }
+    func endTurn() -> Pause? { nil }
+}
+
 /// Threads that do the work of loops.
 @Suite(.ownThread, .timeLimit(.minutes(1))) struct WorkThreadsTests {
     private final class Place: Sendable {}
@@ -156,10 +173,23 @@ private final class Joining: DrivenLoop {
         running.join()
     }
 
-    @Test("A2 a long computation is made elsewhere")
-    func computation() async {
-        let workers = WorkThreads(1, "work")
-        let thread = await workers.run { ThreadID.current.number }
-        #expect(thread != ThreadID.current.number)
+    @Test("A2 a loop whose last turn a worker called is gone when its end was waited for")
+    func released() throws {
+        let workers = WorkThreads(2, "work")
+        workers.isNeeded = true
+        let loops = SharedThreads(1, "loops", blocksSignals: true, workers: workers)
+        let (place, mayEnd) = (Place(), Monitor(true))
+        for _ in 0..<200 {
+            let gone = Monitor(false)
+            // They end together, each while the worker is not done with the others.
+            let running = try (0..<3).map { number in
+                try loops.start("", blocksSignals: true) { [log] in
+                    Leaving(number == 0 ? gone : nil, Blocked("", in: place, log, until: mayEnd))
+                }
+            }
+            running[0].join()
+            try #require(gone.withLock { $0 })
+            for loop in running { loop.join() }
+        }
     }
 }

@@ -217,19 +217,47 @@ private func threads() -> [String] {
             let responses = { @Sendable [server = rig.server] in
                 server.log.entries(from: index).count { $0.name == "response" }
             }
-            let isBusy = Kept(false)
-            async let early = derivations.run {
+            let (isBusy, early) = (Kept(false), Kept<Int?>(nil))
+            derivations.start {
                 isBusy.withLock { $0 = true }
                 // Long enough for a login that does not wait for this.
                 let end = ContinuousClock.now + .milliseconds(500)
                 while responses() == 0, ContinuousClock.now < end { usleep(1000) }
-                return responses()
+                early.withLock { $0 = responses() }
             }
             try await eventually("it is busy") { isBusy.withLock { $0 } }
             let opened = try await opener.opened()
             opened.connection.closeDirty()
-            #expect(await early == 0)
+            #expect(early.withLock { $0 } == 0)
             #expect(responses() == 1)
+        }
+    }
+
+    @Test("A2 an account that is removed while keys are derived for it leaves nothing that waits")
+    func removedWhileDeriving() async throws {
+        var limits = AccountHost.Configuration()
+        limits.openings = 1
+        try await withHost(accounts: 2, limits) { rig, host in
+            let derivations = host.services.derivations
+            let mayEnd = Monitor(false)
+            // No thread is left for keys.
+            for _ in 0..<ThisProcess.processors {
+                derivations.start { _ = mayEnd.wait(limit: .seconds(30)) { $0 ? true : nil } }
+            }
+            weak var removed: Account?
+            do {
+                let account = try host.add(try configuration(rig, 0), store: try rig.store())
+                removed = account
+                host.connect(account)
+                try await eventually("the server wants the keys") {
+                    rig.server.log.entries.contains { $0.event == .delivered && $0.name == "challenge" }
+                }
+                await host.remove(account)
+            }
+            try await eventually("nothing keeps it") { removed == nil }
+            mayEnd.withLock { $0 = true }
+            // The only place for opening a stream is free again.
+            _ = try await connect(1, to: host, rig)
         }
     }
 
