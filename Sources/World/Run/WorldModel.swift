@@ -45,8 +45,8 @@ package final class WorldModel {
     private var items: Set<String> = []
     /// Whether messages also come from an archive, in the order in which the peer sent them.
     var hasArchive = false
-    /// The process of the stream that was opened last, and the time of its opening.
-    private var stream: (process: String, since: Int64) = ("", 0)
+    /// The process of the stream that was opened last, the time when it sent the request, and the time when that arrived.
+    private var stream: (process: String, sent: Int64, since: Int64) = ("", 0, 0)
 
     package func fail(_ sentence: @autoclosure () -> String) {
         if violation == nil { violation = sentence() }
@@ -291,8 +291,8 @@ package final class WorldModel {
     ///   - sent: The time when the process had sent the bytes that arrived last.
     func see(_ row: ServerLogRow, of process: String, sent: Int64, now: Int64) {
         switch row.event {
-        // A stanza that was sent before the last takeover arrives late, and opens no lasting stream.
-        case .bound, .resumed: if sent >= stream.since { stream = (process, now) }
+        // A request that was sent before the last takeover arrives late, and opens no lasting stream.
+        case .bound, .resumed: if sent >= stream.sent { stream = (process, sent, now) }
         case .received where row.session > 0 && (row.isCounted || row.name == "a"):
             // Stanzas that were in transit at that time may still arrive.
             if process != stream.process && sent > stream.since {
