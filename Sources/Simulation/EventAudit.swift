@@ -10,10 +10,6 @@ package struct EventAudit {
         package let n: Int
         package let session: Int64
         package let role: String
-
-        package init(n: Int, session: Int64, role: String) {
-            (self.n, self.session, self.role) = (n, session, role)
-        }
     }
 
     package let rows: [Row]
@@ -21,10 +17,6 @@ package struct EventAudit {
     package let published: Int
     /// The session at the end.
     package let session: Int64
-
-    package init(rows: [Row], published: Int, session: Int64) {
-        (self.rows, self.published, self.session) = (rows, published, session)
-    }
 
     /// The number of published items from which an empty store always means a loss.
     private static let enough = 20

@@ -42,10 +42,6 @@ package enum FlightRecorder {
         /// `main` or `worker`.
         package var owner: String
         package var since: Int64
-
-        package init(number: Int64, owner: String, since: Int64) {
-            (self.number, self.owner, self.since) = (number, owner, since)
-        }
     }
 
     package struct Record {
@@ -53,10 +49,6 @@ package enum FlightRecorder {
         package var epochs: [Epoch]
         /// The times at which sessions were bound and resumed.
         package var sessions: [Chronicle.Mark]
-
-        package init(flights: [Flight], epochs: [Epoch], sessions: [Chronicle.Mark]) {
-            (self.flights, self.epochs, self.sessions) = (flights, epochs, sessions)
-        }
     }
 
     /// The current time as the store writes times.

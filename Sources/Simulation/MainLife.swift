@@ -59,10 +59,6 @@ package struct MainLife {
         package var from: State
         package var move: Move
         package var to: State
-
-        package init(from: State, move: Move, to: State) {
-            (self.from, self.move, self.to) = (from, move, to)
-        }
     }
 
     /// Every transition that a life may make, in a fixed order.

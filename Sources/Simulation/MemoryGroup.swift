@@ -18,11 +18,6 @@ package final class MemoryGroup: Sendable {
     package struct Place: Sendable, Equatable {
         package var version: Version
         package var folder: String
-
-        package init(version: Version, folder: String) {
-            self.version = version
-            self.folder = folder
-        }
     }
 
     package let version: Version

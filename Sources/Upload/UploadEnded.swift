@@ -70,24 +70,6 @@ public struct UploadEnded: Sendable {
     public let messageID: String?
     /// The outcome.
     public let outcome: Outcome
-
-    /// Makes one, for tests of a handler.
-    ///
-    /// - Parameters:
-    ///   - account: The account that uploaded.
-    ///   - upload: Which upload.
-    ///   - file: The file that was to be uploaded.
-    ///   - messageID: The id of the message with the link; nil for none.
-    ///   - outcome: How it ended.
-    package init(
-        account: Account, upload: UploadID, file: UploadFile, messageID: String? = nil, outcome: Outcome
-    ) {
-        self.account = account
-        self.upload = upload
-        self.file = file
-        self.messageID = messageID
-        self.outcome = outcome
-    }
 }
 
 extension UploadEnded: StoredContext, AccountContext {

@@ -1,5 +1,6 @@
-import Simulation
 import Testing
+
+@testable import Simulation
 
 /// Which of the published items count as lost.
 @Suite struct EventAuditTests {

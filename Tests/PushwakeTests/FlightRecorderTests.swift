@@ -1,9 +1,10 @@
 import Handlers
-import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import TestServers
+
+@testable import Simulation
 
 /// What a run writes down for its report.
 @Suite(.ownThread, .timeLimit(.minutes(3)))

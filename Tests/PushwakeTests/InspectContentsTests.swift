@@ -1,6 +1,5 @@
 import Foundation
 import Handlers
-import PushwakeCommands
 import Simulation
 import TestSupport
 import TestThreads
@@ -8,6 +7,8 @@ import Testing
 import XMPPAccount
 import XMPPModules
 import TestServers
+
+@testable import PushwakeCommands
 
 /// What a person sees of a store, whoever has it open.
 @Suite(.ownThread, .timeLimit(.minutes(5)))

@@ -1,7 +1,8 @@
 import Foundation
 import HandlersTestKit
-import Simulation
 import Testing
+
+@testable import Simulation
 
 /// The order in which main's states follow each other, without processes.
 @Suite struct MainLifeTests {

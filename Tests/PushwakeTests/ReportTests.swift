@@ -1,10 +1,11 @@
 import Foundation
 import Handlers
-import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import XMPPTestKit
+
+@testable import Simulation
 
 /// The page of a run, in a browser.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(10)))

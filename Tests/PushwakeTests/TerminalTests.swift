@@ -1,7 +1,5 @@
 import Foundation
 import Handlers
-import PushwakeCommands
-import Simulation
 import TestSupport
 import TestThreads
 import Testing
@@ -9,6 +7,8 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import PubSub
+@testable import PushwakeCommands
+@testable import Simulation
 @testable import XMPPAccount
 @testable import XMPPModules
 @testable import XMPPTransport

@@ -397,7 +397,7 @@ import XMPPModules
             let secret = AesgcmLink(to: "https://h/f")
             let ended = UploadEnded(
                 account: home.account, upload: UploadID(rawValue: 7), file: UploadFile(file),
-                outcome: .uploaded(UploadedFile(address: secret.address, secret: secret)))
+                messageID: nil, outcome: .uploaded(UploadedFile(address: secret.address, secret: secret)))
             let bytes = try ended.stored()
             #expect(!Masking.text(bytes).contains(secret.text.string.suffix(64)))
             let again = try UploadEnded(restoring: bytes, in: home.account)
@@ -407,7 +407,7 @@ import XMPPModules
             error.retryAt = Timestamp(milliseconds: 5)
             let failed = UploadEnded(
                 account: home.account, upload: UploadID(rawValue: 8), file: UploadFile(file),
-                outcome: .failed(error))
+                messageID: nil, outcome: .failed(error))
             #expect(try UploadEnded(restoring: failed.stored(), in: home.account).outcome == .failed(error))
         }
     }

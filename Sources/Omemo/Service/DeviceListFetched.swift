@@ -33,14 +33,6 @@ public struct OmemoRefresh: Sendable {
         public internal(set) var returned: [OmemoDeviceID] = []
         /// Devices that are no longer listed.
         public internal(set) var removed: [OmemoDeviceID] = []
-
-        package init(
-            added: [OmemoDeviceID] = [], returned: [OmemoDeviceID] = [], removed: [OmemoDeviceID] = []
-        ) {
-            self.added = added
-            self.returned = returned
-            self.removed = removed
-        }
     }
 
     /// The account that asked.

@@ -143,10 +143,6 @@ package enum ClientApp {
         package var time: String
         package var body: String
 
-        package init(peer: String, nick: String?, own: Bool, time: String, body: String) {
-            (self.peer, self.nick, self.own, self.time, self.body) = (peer, nick, own, time, body)
-        }
-
         /// The message as text. Further lines of the body are indented, so that no body looks like another message.
         package var text: VisibleText {
             let name = nick.map { "\(peer) \($0)" } ?? peer

@@ -54,11 +54,6 @@ package struct InspectCommand {
         /// The repairs; nil when none was requested.
         package var repairs: [StoreRepair.Done]?
 
-        package init(contents: StoreContents, repairs: [StoreRepair.Done]? = nil) {
-            self.contents = contents
-            self.repairs = repairs
-        }
-
         /// Returns the contents, or the repairs if there were any.
         package func text(_ style: TerminalStyle) -> VisibleText {
             guard let repairs else { return contents.text(style) }

@@ -133,10 +133,6 @@ package struct StoreContents: Codable {
         package var bytes: Int64
         /// The time since the last one was dropped.
         package var age: Int64
-
-        package init(handler: String, calls: Int, bytes: Int64, age: Int64) {
-            (self.handler, self.calls, self.bytes, self.age) = (handler, calls, bytes, age)
-        }
     }
 
     package struct Named: Codable {

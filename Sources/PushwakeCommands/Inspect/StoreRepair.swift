@@ -17,10 +17,6 @@ package enum StoreRepair: Equatable {
         /// The effect on the handler.
         package var effect: String
 
-        package init(action: String, row: Int64, handler: String, effect: String) {
-            (self.action, self.row, self.handler, self.effect) = (action, row, handler, effect)
-        }
-
         var text: String { "\(effect): \(row) \(handler)" }
     }
 

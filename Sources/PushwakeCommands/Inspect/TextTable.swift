@@ -8,10 +8,6 @@ package struct TextTable {
         package var isNumber = false
         /// The minimum width; nil for a column of fixed width.
         package var least: Int?
-
-        package init(name: String, isNumber: Bool = false, least: Int? = nil) {
-            (self.name, self.isNumber, self.least) = (name, isNumber, least)
-        }
     }
 
     /// The text of a row in one column.

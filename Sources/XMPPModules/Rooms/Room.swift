@@ -62,16 +62,6 @@ package struct RoomCursor: Hashable, Sendable {
     package let archiveID: ForeignText?
     /// When the last message was sent, as far as that is known here.
     package let time: Timestamp
-
-    /// Makes a cursor.
-    ///
-    /// - Parameters:
-    ///   - archiveID: The id of the last message in the room's archive; nil for none.
-    ///   - time: When the last message was sent.
-    package init(archiveID: ForeignText?, time: Timestamp) {
-        self.archiveID = archiveID
-        self.time = time
-    }
 }
 
 /// The amount of history that a room sends on joining.
@@ -110,20 +100,6 @@ public struct RoomOccupant: Hashable, Sendable {
     public let affiliation: RoomAffiliation
     /// The role of the occupant during this visit.
     public let role: RoomRole
-
-    /// Describes an occupant.
-    ///
-    /// - Parameters:
-    ///   - nick: The nickname.
-    ///   - jid: The real address; nil where the room hides it.
-    ///   - affiliation: The lasting standing in the room.
-    ///   - role: What the occupant may do during this visit.
-    package init(nick: ForeignText, jid: JID?, affiliation: RoomAffiliation, role: RoomRole) {
-        self.nick = nick
-        self.jid = jid
-        self.affiliation = affiliation
-        self.role = role
-    }
 }
 
 /// A user's lasting affiliation with a room (XEP-0045 section 5.2).

@@ -1,9 +1,10 @@
 import Handlers
-import Omemo
 import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+
+@testable import Omemo
 
 /// The stored lists: marked, not deleted; each account, user and version apart.
 @Suite(.ownThread) struct OmemoDeviceListTableTests {

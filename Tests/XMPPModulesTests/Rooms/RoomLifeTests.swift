@@ -5,8 +5,9 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPModules
 import XMPPTestKit
+
+@testable import XMPPModules
 
 /// What an account learns of a room that it is in, and what it keeps over lost sessions.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct RoomLifeTests {
