@@ -44,7 +44,7 @@ public struct PubSubError: CodedError, Hashable {
     private init(_ error: StanzaError, candidates: [Element]) {
         let found = candidates.first { $0.namespace == Namespaces.pubsubErrors }
         condition = found.map { Condition(rawValue: $0.name) }
-        unsupportedFeature = found.flatMap { $0.name == Wire.unsupported ? $0[Wire.feature] : nil }
+        unsupportedFeature = found.flatMap { $0.name == "unsupported" ? $0["feature"] : nil }
         stanzaError = error
     }
 

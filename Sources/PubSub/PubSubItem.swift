@@ -37,7 +37,7 @@ public struct PubSubItem: Hashable, Sendable {
 
     var element: Element {
         Element(
-            Wire.item, namespace: Namespaces.pubsub, attributes: ["id": id],
+            "item", namespace: Namespaces.pubsub, attributes: ["id": id],
             children: payload.map { [$0] } ?? [])
     }
 }

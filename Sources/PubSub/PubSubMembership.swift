@@ -42,17 +42,17 @@ public struct PubSubSubscription: Hashable, Sendable {
     ///   - jid: The subscriber when the element names none.
     ///   - state: The state when the element says none, which the schema allows (section 18.1).
     init?(_ element: Element, node: ForeignText?, jid: JID?, state: State? = nil) {
-        let named = element[Wire.jid].map { try? JID($0) } ?? jid
-        guard let named, let state = element[Wire.subscription] ?? state?.rawValue else { return nil }
+        let named = element["jid"].map { try? JID($0) } ?? jid
+        guard let named, let state = element["subscription"] ?? state?.rawValue else { return nil }
         self.init(
-            named, State(rawValue: state), id: element[Wire.subscriptionID], node: element[Wire.node] ?? node)
+            named, State(rawValue: state), id: element[Wire.subscriptionID], node: element["node"] ?? node)
     }
 
     var element: Element {
         Element(
-            Wire.subscription, namespace: Namespaces.pubsubOwner,
+            "subscription", namespace: Namespaces.pubsubOwner,
             attributes: [
-                Wire.jid: jid.description, Wire.subscription: state.rawValue, Wire.subscriptionID: id,
+                "jid": jid.description, "subscription": state.rawValue, Wire.subscriptionID: id,
             ])
     }
 }
@@ -87,15 +87,15 @@ public struct PubSubAffiliation: Hashable, Sendable {
 
     /// Reads an `<affiliation/>`; nil when it names neither address nor kind.
     init?(_ element: Element, node: ForeignText?, jid: JID?) {
-        let named = element[Wire.jid].map { try? JID($0) } ?? jid
-        guard let named, let kind = element[Wire.affiliation] else { return nil }
-        self.init(named, Kind(rawValue: kind), node: element[Wire.node] ?? node)
+        let named = element["jid"].map { try? JID($0) } ?? jid
+        guard let named, let kind = element["affiliation"] else { return nil }
+        self.init(named, Kind(rawValue: kind), node: element["node"] ?? node)
     }
 
     var element: Element {
         Element(
-            Wire.affiliation, namespace: Namespaces.pubsubOwner,
-            attributes: [Wire.jid: jid.bare.description, Wire.affiliation: kind.rawValue])
+            "affiliation", namespace: Namespaces.pubsubOwner,
+            attributes: ["jid": jid.bare.description, "affiliation": kind.rawValue])
     }
 }
 

@@ -94,7 +94,7 @@ extension PubSubOperation where Context == PubSubCompletion {
     /// Source: XEP-0060 section 8.5.
     public static func purge(_ node: any TextConvertible) -> PubSubOperation {
         change(node.foreignText) { _ in
-            try PubSubRequest.plain(Wire.purge, Namespaces.pubsubOwner, of: node)
+            try PubSubRequest.plain("purge", Namespaces.pubsubOwner, of: node)
         }
     }
 
@@ -112,7 +112,7 @@ extension PubSubOperation where Context == PubSubCompletion {
     ) -> PubSubOperation {
         change(node.foreignText) { _ in
             try PubSubRequest.changes(
-                Wire.affiliations, affiliations.map { ($0.jid.bare, nil, $0.element) }, of: node)
+                "affiliations", affiliations.map { ($0.jid.bare, nil, $0.element) }, of: node)
         }
     }
 
@@ -130,7 +130,7 @@ extension PubSubOperation where Context == PubSubCompletion {
     ) -> PubSubOperation {
         change(node.foreignText) { _ in
             try PubSubRequest.changes(
-                Wire.subscriptions, subscriptions.map { ($0.jid, $0.id, $0.element) }, of: node)
+                "subscriptions", subscriptions.map { ($0.jid, $0.id, $0.element) }, of: node)
         }
     }
 }

@@ -109,7 +109,7 @@ extension PubSubOperation where Context == PubSubAnswer<[PubSubSubscription]> {
             .get, node?.foreignText, question: { .subscriptions(list: list, then: $0) },
             read: { $0.subscriptions(list) }
         ) { _ in
-            try PubSubRequest.plain(Wire.subscriptions, list.namespace, of: node)
+            try PubSubRequest.plain("subscriptions", list.namespace, of: node)
         }
     }
 }
@@ -138,7 +138,7 @@ extension PubSubOperation where Context == PubSubAnswer<[PubSubAffiliation]> {
             .get, node?.foreignText, question: { .affiliations(list: list, then: $0) },
             read: { $0.affiliations(list) }
         ) { _ in
-            try PubSubRequest.plain(Wire.affiliations, list.namespace, of: node)
+            try PubSubRequest.plain("affiliations", list.namespace, of: node)
         }
     }
 }

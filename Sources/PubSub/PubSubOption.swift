@@ -93,8 +93,8 @@ enum PubSubForm: String, Codable, Sendable {
     /// The element that holds the form.
     var name: String {
         switch self {
-        case .configuration: Wire.configure
-        case .options: Wire.options
+        case .configuration: "configure"
+        case .options: "options"
         case .defaultConfiguration, .defaultOptions: Wire.defaults
         }
     }

@@ -52,7 +52,7 @@ struct PubSubReply: Sendable {
     var creation: PubSubAnswer<ForeignText> {
         let node = node
         return answer(.create) { payload throws(PubSubError) in
-            let created = PubSubReading.child(Wire.create, Namespaces.pubsub, of: payload)?[Wire.node]
+            let created = PubSubReading.child("create", Namespaces.pubsub, of: payload)?["node"]
             guard let name = created ?? node else { throw .nonsense("the answer does not name the new node") }
             return name
         }
@@ -62,7 +62,7 @@ struct PubSubReply: Sendable {
         let node = node
         return answer(.form(form: form)) { payload throws(PubSubError) in
             let holder = PubSubReading.child(form.name, form.namespace, of: payload)
-            let named = holder?[Wire.node]
+            let named = holder?["node"]
             guard named == nil || node == nil || named == node,
                 let element = holder?.child("x", Namespaces.dataForms), let read = DataForm(element)
             else { throw .nonsense("the answer holds no form of <\(form.name)/>") }
@@ -76,7 +76,7 @@ struct PubSubReply: Sendable {
     func subscription(_ jid: JID?) -> PubSubAnswer<PubSubSubscription> {
         let (node, jid) = (node, jid ?? own)
         return answer(.subscribe(jid: jid)) { payload throws(PubSubError) in
-            guard let element = PubSubReading.child(Wire.subscription, Namespaces.pubsub, of: payload) else {
+            guard let element = PubSubReading.child("subscription", Namespaces.pubsub, of: payload) else {
                 return PubSubSubscription(jid, .subscribed, node: node)
             }
             guard let read = PubSubSubscription(element, node: node, jid: jid, state: .subscribed),
@@ -89,8 +89,8 @@ struct PubSubReply: Sendable {
     func subscriptions(_ list: PubSubList) -> PubSubAnswer<[PubSubSubscription]> {
         let node = node
         return answer(.subscriptions(list: list)) { payload throws(PubSubError) in
-            try PubSubReading.list(Wire.subscriptions, list, payload, node: node)
-                .children(Wire.subscription, list.namespace)
+            try PubSubReading.list("subscriptions", list, payload, node: node)
+                .children("subscription", list.namespace)
                 .compactMap { PubSubSubscription($0, node: node, jid: nil) }
         }
     }
@@ -99,8 +99,8 @@ struct PubSubReply: Sendable {
     func affiliations(_ list: PubSubList) -> PubSubAnswer<[PubSubAffiliation]> {
         let (node, own) = (node, list == .own ? own : nil)
         return answer(.affiliations(list: list)) { payload throws(PubSubError) in
-            try PubSubReading.list(Wire.affiliations, list, payload, node: node)
-                .children(Wire.affiliation, list.namespace)
+            try PubSubReading.list("affiliations", list, payload, node: node)
+                .children("affiliation", list.namespace)
                 .compactMap { PubSubAffiliation($0, node: node, jid: own) }
         }
     }
@@ -139,24 +139,24 @@ enum PubSubReading {
     {
         // The answer names the item only where the service chose its id, and need not even then (section 7.1.2).
         outcome(reply, in: iq) { payload throws(PubSubError) in
-            let publish = child(Wire.publish, Namespaces.pubsub, of: payload)
-            return publish?.child(Wire.item, Namespaces.pubsub)?[Wire.id] ?? itemID
+            let publish = child("publish", Namespaces.pubsub, of: payload)
+            return publish?.child("item", Namespaces.pubsub)?["id"] ?? itemID
         }
     }
 
     static func items(_ payload: Element?, node: ForeignText) throws(PubSubError) -> [PubSubItem] {
         // An answer about something else must not be read as "no items".
-        guard let items = child(Wire.items, Namespaces.pubsub, of: payload), items[Wire.node] == node else {
+        guard let items = child("items", Namespaces.pubsub, of: payload), items["node"] == node else {
             throw .nonsense("the answer does not speak of the items of '\(node)'")
         }
-        return items.children(Wire.item, Namespaces.pubsub).map { PubSubItem($0) }
+        return items.children("item", Namespaces.pubsub).map { PubSubItem($0) }
     }
 
     static func list(
         _ name: String, _ list: PubSubList, _ payload: Element?, node: ForeignText?
     ) throws(PubSubError) -> Element {
         let element = child(name, list.namespace, of: payload)
-        let named = element?[Wire.node]
+        let named = element?["node"]
         guard let element, named == nil || node == nil || named == node else {
             throw .nonsense("the answer holds no list of \(name)")
         }
@@ -171,7 +171,7 @@ enum PubSubReading {
     }
 
     static func child(_ name: String, _ namespace: String, of payload: Element?) -> Element? {
-        guard let payload, payload.has(name: Wire.pubsub, namespace: namespace) else { return nil }
+        guard let payload, payload.has(name: "pubsub", namespace: namespace) else { return nil }
         return payload.child(name, namespace)
     }
 }

@@ -9,7 +9,7 @@ enum PubSubRequest {
     static func items(
         _ selection: PubSubSelection, of node: any TextConvertible, subscription: (any TextConvertible)? = nil
     ) throws(AccountError) -> Element {
-        var items = try element(Wire.items, of: node)
+        var items = try element("items", of: node)
         items[Wire.subscriptionID] = subscription?.foreignText
         switch selection {
         case .all: break
@@ -36,14 +36,14 @@ enum PubSubRequest {
         guard limit > 0 else {
             throw invalid("a page of \(limit) items cannot be asked for; ask for 1 or more")
         }
-        return wrapped([try element(Wire.items, of: node), ResultPage.request(position, limit: limit)])
+        return wrapped([try element("items", of: node), ResultPage.request(position, limit: limit)])
     }
 
     /// Returns `<publish/>` followed by its options (XEP-0060 sections 7.1.1 and 7.1.5).
     static func publish(
         _ item: PubSubItem?, on node: any TextConvertible, requiring options: [PubSubOption]
     ) throws(AccountError) -> Element {
-        var publish = try element(Wire.publish, of: node)
+        var publish = try element("publish", of: node)
         if let item { publish.append(item.element) }
         let form = Element(
             Wire.publishOptions, namespace: Namespaces.pubsub,
@@ -58,8 +58,8 @@ enum PubSubRequest {
         guard !id.foreignText.isEmpty else {
             throw invalid("an item without an id cannot be retracted; give its id")
         }
-        var retract = try element(Wire.retract, of: node)
-        retract[Wire.notify] = notifying ? "true" : nil
+        var retract = try element("retract", of: node)
+        retract["notify"] = notifying ? "true" : nil
         retract.append(PubSubItem(id: id).element)
         return wrapped([retract])
     }
@@ -70,9 +70,9 @@ enum PubSubRequest {
     static func create(_ node: (any TextConvertible)?, with options: [PubSubOption]) throws(AccountError)
         -> Element
     {
-        let create = try element(Wire.create, of: node)
+        let create = try element("create", of: node)
         let configure = Element(
-            Wire.configure, namespace: Namespaces.pubsub,
+            "configure", namespace: Namespaces.pubsub,
             children: [DataForm(Wire.Form.node, options).element])
         return wrapped(options.isEmpty ? [create] : [create, configure])
     }
@@ -84,7 +84,7 @@ enum PubSubRequest {
         guard !options.isEmpty else {
             throw invalid("a node was to be configured with nothing; give at least one option")
         }
-        let configure = try element(Wire.configure, Namespaces.pubsubOwner, of: node)
+        let configure = try element("configure", Namespaces.pubsubOwner, of: node)
         return wrapped([configure.appending(DataForm(Wire.Form.node, options).element)])
     }
 
@@ -92,10 +92,10 @@ enum PubSubRequest {
     static func delete(_ node: any TextConvertible, redirect: (any TextConvertible)?) throws(AccountError)
         -> Element
     {
-        var delete = try element(Wire.delete, Namespaces.pubsubOwner, of: node)
+        var delete = try element("delete", Namespaces.pubsubOwner, of: node)
         if let redirect {
             delete.append(
-                Element(Wire.redirect, namespace: Namespaces.pubsubOwner, attributes: [Wire.uri: redirect]))
+                Element("redirect", namespace: Namespaces.pubsubOwner, attributes: ["uri": redirect]))
         }
         return wrapped([delete])
     }
@@ -113,9 +113,9 @@ enum PubSubRequest {
     static func subscribe(
         _ jid: JID, to node: any TextConvertible, with options: [PubSubOption]
     ) throws(AccountError) -> Element {
-        let subscribe = try subscriber(Wire.subscribe, jid, nil, of: node)
+        let subscribe = try subscriber("subscribe", jid, nil, of: node)
         let form = Element(
-            Wire.options, namespace: Namespaces.pubsub,
+            "options", namespace: Namespaces.pubsub,
             children: [DataForm(Wire.Form.subscription, options).element])
         return wrapped(options.isEmpty ? [subscribe] : [subscribe, form])
     }
@@ -124,7 +124,7 @@ enum PubSubRequest {
     static func unsubscribe(_ jid: JID, id: (any TextConvertible)?, from node: any TextConvertible)
         throws(AccountError) -> Element
     {
-        wrapped([try subscriber(Wire.unsubscribe, jid, id, of: node)])
+        wrapped([try subscriber("unsubscribe", jid, id, of: node)])
     }
 
     /// `<options/>`, with a filled in form to set them (XEP-0060 section 6.3).
@@ -132,7 +132,7 @@ enum PubSubRequest {
         _ jid: JID, id: (any TextConvertible)?, of node: any TextConvertible,
         set options: [PubSubOption]? = nil
     ) throws(AccountError) -> Element {
-        let element = try subscriber(Wire.options, jid, id, of: node)
+        let element = try subscriber("options", jid, id, of: node)
         guard let options else { return wrapped([element]) }
         guard !options.isEmpty else {
             throw invalid("a subscription was to be configured with nothing; give at least one option")
@@ -160,7 +160,7 @@ enum PubSubRequest {
         _ name: String, _ jid: JID, _ id: (any TextConvertible)?, of node: any TextConvertible
     ) throws(AccountError) -> Element {
         var element = try element(name, of: node)
-        element[Wire.jid] = jid.foreignText
+        element["jid"] = jid.foreignText
         element[Wire.subscriptionID] = id?.foreignText
         return element
     }
@@ -169,7 +169,7 @@ enum PubSubRequest {
         _ name: String, _ namespace: String = Namespaces.pubsub, of node: (any TextConvertible)?
     ) throws(AccountError) -> Element {
         if let node { try check(node: node) }
-        return Element(name, namespace: namespace, attributes: [Wire.node: node])
+        return Element(name, namespace: namespace, attributes: ["node": node])
     }
 
     static func check(service: JID) throws(AccountError) {
@@ -194,7 +194,7 @@ enum PubSubRequest {
     }
 
     private static func wrapped(_ children: [Element]) -> Element {
-        Element(Wire.pubsub, namespace: children[0].namespace, children: children)
+        Element("pubsub", namespace: children[0].namespace, children: children)
     }
 
     private static func invalid(_ message: String) -> AccountError { AccountError(.invalidStanza, message) }

@@ -163,7 +163,7 @@ extension Uploads {
 
     /// The link as text, and as an attachment (XEP-0066 section 3).
     private func send(_ file: UploadedFile, to recipient: JID, in step: borrowing Step) throws -> String {
-        let url = Element(UploadWire.url, namespace: UploadWire.outOfBand, text: file.address)
+        let url = Element("url", namespace: UploadWire.outOfBand, text: file.address)
         let attachment = Element("x", namespace: UploadWire.outOfBand, children: [url])
         let message = Message(to: recipient, body: file.address, children: [attachment])
         if let _: RoomsModule = try? account.module(), try account.rooms.room(recipient, in: step) != nil {

@@ -1,15 +1,5 @@
-/// The names that XEP-0060 gives to what only events hold, beside those of ``Wire``. Each is compared with the specification's own
-/// string by a test.
+/// The names in what only events hold, beside those of ``Wire``. Each is compared with the specification's own string by a test.
 enum EventWire {
-    static let event = "event"
-    static let configuration = "configuration"
-    static let collection = "collection"
-    static let associate = "associate"
-    static let disassociate = "disassociate"
-
-    static let publisher = "publisher"
-    static let expiry = "expiry"
-
     /// The header of a message that names a subscription (section 13.16, XEP-0131).
     static let subscriptionHeader = "SubID"
     /// The namespace of headers (XEP-0131).

@@ -8,16 +8,16 @@ extension PubSubEvent.Change {
     static func read(_ element: Element) -> [PubSubEvent.Change] {
         guard element.namespace == Namespaces.pubsubEvent else { return [] }
         switch element.name {
-        case Wire.items: return itemsAndRetractions(element)
-        case Wire.purge: return [.purged]
-        case Wire.delete:
-            let redirect = element.child(Wire.redirect, Namespaces.pubsubEvent)
-            return [.deleted(redirect: redirect?[Wire.uri])]
-        case EventWire.configuration:
+        case "items": return itemsAndRetractions(element)
+        case "purge": return [.purged]
+        case "delete":
+            let redirect = element.child("redirect", Namespaces.pubsubEvent)
+            return [.deleted(redirect: redirect?["uri"])]
+        case "configuration":
             return [.configured(element.child("x", Namespaces.dataForms).flatMap { DataForm($0) })]
-        case Wire.subscription:
+        case "subscription":
             return PubSubEvent.Subscription(element).map { [.subscription($0)] } ?? []
-        case EventWire.collection: return element.elements.compactMap(member)
+        case "collection": return element.elements.compactMap(member)
         default: return []
         }
     }
@@ -36,10 +36,10 @@ extension PubSubEvent.Change {
             (items, retracted) = ([], [])
         }
         for child in children {
-            if child.name == Wire.item {
+            if child.name == "item" {
                 if !retracted.isEmpty { endRun() }
                 items.append(PubSubItem(child))
-            } else if child.name == Wire.retract, let id = child[Wire.id] {
+            } else if child.name == "retract", let id = child["id"] {
                 if !items.isEmpty { endRun() }
                 retracted.append(id)
             }
@@ -49,10 +49,10 @@ extension PubSubEvent.Change {
     }
 
     private static func member(_ element: Element) -> PubSubEvent.Change? {
-        guard element.namespace == Namespaces.pubsubEvent, let node = element[Wire.node] else { return nil }
+        guard element.namespace == Namespaces.pubsubEvent, let node = element["node"] else { return nil }
         switch element.name {
-        case EventWire.associate: return .associated(node: node)
-        case EventWire.disassociate: return .disassociated(node: node)
+        case "associate": return .associated(node: node)
+        case "disassociate": return .disassociated(node: node)
         default: return nil
         }
     }
@@ -60,35 +60,35 @@ extension PubSubEvent.Change {
     /// The change as a child of `<event/>`, as it is stored.
     func element(node: ForeignText) -> Element {
         switch self {
-        case .items(let items): Self.make(Wire.items, node, items.map(\.eventElement))
+        case .items(let items): Self.make("items", node, items.map(\.eventElement))
         case .retracted(let ids):
             Self.make(
-                Wire.items, node,
+                "items", node,
                 ids.map {
-                    Element(Wire.retract, namespace: Namespaces.pubsubEvent, attributes: [Wire.id: $0])
+                    Element("retract", namespace: Namespaces.pubsubEvent, attributes: ["id": $0])
                 })
-        case .purged: Self.make(Wire.purge, node)
+        case .purged: Self.make("purge", node)
         case .deleted(let redirect):
             Self.make(
-                Wire.delete, node,
+                "delete", node,
                 redirect.map {
-                    [Element(Wire.redirect, namespace: Namespaces.pubsubEvent, attributes: [Wire.uri: $0])]
+                    [Element("redirect", namespace: Namespaces.pubsubEvent, attributes: ["uri": $0])]
                 } ?? [])
-        case .configured(let form): Self.make(EventWire.configuration, node, form.map { [$0.element] } ?? [])
+        case .configured(let form): Self.make("configuration", node, form.map { [$0.element] } ?? [])
         case .subscription(let subscription): subscription.element(node: node)
-        case .associated(let member): Self.make(EventWire.collection, node, member, EventWire.associate)
-        case .disassociated(let member): Self.make(EventWire.collection, node, member, EventWire.disassociate)
+        case .associated(let member): Self.make("collection", node, member, "associate")
+        case .disassociated(let member): Self.make("collection", node, member, "disassociate")
         }
     }
 
     private static func make(_ name: String, _ node: ForeignText, _ children: [Element] = []) -> Element {
-        Element(name, namespace: Namespaces.pubsubEvent, attributes: [Wire.node: node], children: children)
+        Element(name, namespace: Namespaces.pubsubEvent, attributes: ["node": node], children: children)
     }
 
     private static func make(
         _ name: String, _ node: ForeignText, _ member: ForeignText, _ what: any TextConvertible
     ) -> Element {
-        make(name, node, [Element(what, namespace: Namespaces.pubsubEvent, attributes: [Wire.node: member])])
+        make(name, node, [Element(what, namespace: Namespaces.pubsubEvent, attributes: ["node": member])])
     }
 }
 
@@ -96,8 +96,8 @@ extension PubSubItem {
     /// The item as a part of a stored event.
     fileprivate var eventElement: Element {
         Element(
-            Wire.item, namespace: Namespaces.pubsubEvent,
-            attributes: [Wire.id: id, EventWire.publisher: publisher?.description],
+            "item", namespace: Namespaces.pubsubEvent,
+            attributes: ["id": id, "publisher": publisher?.description],
             children: payload.map { [$0] } ?? [])
     }
 }
@@ -105,19 +105,19 @@ extension PubSubItem {
 extension PubSubEvent.Subscription {
     /// Reads the element; nil if it names no subscriber.
     init?(_ element: Element) {
-        guard let jid = element[Wire.jid].flatMap({ try? JID($0) }) else { return nil }
+        guard let jid = element["jid"].flatMap({ try? JID($0) }) else { return nil }
         self.init(
-            jid: jid, state: element[Wire.subscription].map(PubSubSubscription.State.init),
+            jid: jid, state: element["subscription"].map(PubSubSubscription.State.init),
             id: element[Wire.subscriptionID],
-            expiry: element[EventWire.expiry].flatMap { Timestamp($0) })
+            expiry: element["expiry"].flatMap { Timestamp($0) })
     }
 
     func element(node: ForeignText) -> Element {
         Element(
-            Wire.subscription, namespace: Namespaces.pubsubEvent,
+            "subscription", namespace: Namespaces.pubsubEvent,
             attributes: [
-                EventWire.expiry: expiry?.description, Wire.jid: jid.description,
-                Wire.node: node, Wire.subscriptionID: id, Wire.subscription: state?.rawValue,
+                "expiry": expiry?.description, "jid": jid.description,
+                "node": node, Wire.subscriptionID: id, "subscription": state?.rawValue,
             ])
     }
 }

@@ -58,7 +58,7 @@ public struct PubSubEvents: LibraryModule, AccountModule {
         let account = received.account
         let own = try account.ownAddress(in: step)
         let service = message.from ?? own
-        guard let event = message.element.child(EventWire.event, Namespaces.pubsubEvent) else {
+        guard let event = message.element.child("event", Namespaces.pubsubEvent) else {
             return try SubscriptionRequestArrival(account: account, service: service).handle(
                 message, in: step)
         }
@@ -108,7 +108,7 @@ private struct EventArrival {
         let isKnown = try isKnown(in: step)
         var isTaken = false
         for element in event.elements {
-            guard let node = element[Wire.node] else { continue }
+            guard let node = element["node"] else { continue }
             let handlers = try PubSubListeners(account: account).handlers(
                 of: node, at: service, isKnown: isKnown, in: step)
             guard !handlers.isEmpty else { continue }

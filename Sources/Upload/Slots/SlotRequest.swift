@@ -5,9 +5,9 @@ enum SlotRequest {
     /// `<request/>` (XEP-0363 section 4).
     static func element(name: String, size: Int64, type: String?) -> Element {
         Element(
-            UploadWire.request, namespace: UploadWire.namespace,
+            "request", namespace: UploadWire.namespace,
             attributes: [
-                UploadWire.filename: name, UploadWire.size: "\(size)", UploadWire.contentType: type,
+                "filename": name, "size": "\(size)", UploadWire.contentType: type,
             ])
     }
 
@@ -24,8 +24,8 @@ enum SlotRequest {
             let maximum = tooLarge.child(UploadWire.maximumSize, UploadWire.namespace)
             return .tooLarge(size, maximum: maximum.flatMap { Self.size($0.text) })
         }
-        if let retry = element?.child(UploadWire.retry, UploadWire.namespace) {
-            return quota(error, until: retry[UploadWire.stamp].flatMap { Timestamp($0) })
+        if let retry = element?.child("retry", UploadWire.namespace) {
+            return quota(error, until: retry["stamp"].flatMap { Timestamp($0) })
         }
         if error.condition == .resourceConstraint { return quota(error, until: nil) }
         if error.kind == .wait { return nil }

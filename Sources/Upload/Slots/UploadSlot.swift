@@ -27,13 +27,13 @@ struct UploadSlot: Hashable, Sendable, Codable {
     /// - Parameter payload: What the result carries.
     /// - Throws: ``UploadError`` `invalidSlot`.
     init(_ payload: Element?) throws(UploadError) {
-        guard let payload, payload.has(name: UploadWire.slot, namespace: UploadWire.namespace),
-            let put = payload.child(UploadWire.put, UploadWire.namespace),
-            let get = payload.child(UploadWire.get, UploadWire.namespace)
+        guard let payload, payload.has(name: "slot", namespace: UploadWire.namespace),
+            let put = payload.child("put", UploadWire.namespace),
+            let get = payload.child("get", UploadWire.namespace)
         else { throw Self.invalid("lacks an address") }
-        self.put = try Self.address(put[UploadWire.url])
-        self.get = try Self.address(get[UploadWire.url])
-        let headers = put.children(UploadWire.header, UploadWire.namespace)
+        self.put = try Self.address(put["url"])
+        self.get = try Self.address(get["url"])
+        let headers = put.children("header", UploadWire.namespace)
         guard headers.count <= Self.headerLimit else { throw Self.invalid("has too many headers") }
         self.headers = []
         for header in headers { if let header = try Self.header(header) { self.headers.append(header) } }
@@ -75,7 +75,7 @@ struct UploadSlot: Hashable, Sendable, Codable {
     /// Nil for what must be ignored: other names, and a value of nothing.
     private static func header(_ element: Element) throws(UploadError) -> Header? {
         // XEP-0363 section 4: newline characters are stripped from name and value, then names are compared without case.
-        let name = withoutNewlines(element[UploadWire.name] ?? "")
+        let name = withoutNewlines(element["name"] ?? "")
         let value = withoutNewlines(element.text)
         guard let known = UploadWire.headers.first(where: { $0.lowercased() == name.lowercased() }),
             !value.isEmpty

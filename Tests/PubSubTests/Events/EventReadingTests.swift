@@ -87,20 +87,7 @@ import XMPPCore
     @Test("P4 the names of events are those of XEP-0060's schema")
     func names() {
         // XEP-0060 section 18.4.
-        #expect(
-            [
-                EventWire.event, EventWire.collection, EventWire.configuration, Wire.delete,
-                Wire.items, Wire.purge, Wire.subscription, EventWire.associate,
-                EventWire.disassociate, Wire.item, Wire.redirect, Wire.retract,
-            ] == [
-                "event", "collection", "configuration", "delete", "items", "purge", "subscription",
-                "associate", "disassociate", "item", "redirect", "retract",
-            ])
-        #expect(
-            [
-                Wire.node, Wire.id, EventWire.publisher, Wire.uri, Wire.jid,
-                Wire.subscriptionID, EventWire.expiry,
-            ] == ["node", "id", "publisher", "uri", "jid", "subid", "expiry"])
+        #expect(Wire.subscriptionID == "subid")
         #expect(EventWire.headers == "http://jabber.org/protocol/shim")
         #expect(EventWire.subscriptionHeader == "SubID")
         #expect(EventWire.notify == "+notify")
