@@ -7,18 +7,8 @@ package struct BacklogVerdict: Codable {
         package var shortOfTime = 0
         /// The number of workers that were killed at a limit.
         package var killed = 0
-        package var longestMilliseconds = 0.0
-        package var peakMebibytes = 0.0
-
-        package init() {
-        }
-
-        enum CodingKeys: String, CodingKey {
-            case count, killed
-            case shortOfTime = "short_of_time"
-            case longestMilliseconds = "longest_ms"
-            case peakMebibytes = "peak_mib"
-        }
+        package var longestMs = 0.0
+        package var peakMib = 0.0
     }
 
     package var server: String
@@ -28,10 +18,10 @@ package struct BacklogVerdict: Codable {
     package var answers: Int
     package var pending: Int
     /// The means that kept workers within their limits.
-    package var limitsKept: String
+    package var limitsKeptBy: String
     /// The median time of wakes with nothing to do, in milliseconds, before and after the strangers' requests were stored.
-    package var idleBeforeMilliseconds = 0.0
-    package var idleWithMilliseconds = 0.0
+    package var idleWakeMs = 0.0
+    package var idleWakeWithPendingMs = 0.0
     /// The wakes that stored all messages and answers.
     package var wakes = Wakes()
     /// The number of requests that still wait, as they must.
@@ -43,19 +33,12 @@ package struct BacklogVerdict: Codable {
     /// The verdict about everything else, from the peer's log and the store.
     package var rest: Verdict?
 
-    package init(server: String, seed: UInt64, messages: Int, answers: Int, pending: Int, limitsKept: String)
-    {
-        (self.server, self.seed, self.messages, self.answers, self.pending, self.limitsKept) = (
-            server, seed, messages, answers, pending, limitsKept
+    package init(
+        server: String, seed: UInt64, messages: Int, answers: Int, pending: Int, limitsKeptBy: String
+    ) {
+        (self.server, self.seed, self.messages, self.answers, self.pending, self.limitsKeptBy) = (
+            server, seed, messages, answers, pending, limitsKeptBy
         )
-    }
-
-    enum CodingKeys: String, CodingKey {
-        case server, seed, messages, answers, pending, wakes, settling, settled, rest
-        case limitsKept = "limits_kept_by"
-        case idleBeforeMilliseconds = "idle_wake_ms"
-        case idleWithMilliseconds = "idle_wake_with_pending_ms"
-        case pendingLeft = "pending_left"
     }
 
     package var isGood: Bool {
@@ -66,13 +49,13 @@ package struct BacklogVerdict: Codable {
     package var summary: String {
         let rest = rest ?? Verdict(server: server, seed: seed, rounds: 0)
         return """
-            A worker with nothing to do took \(idleBeforeMilliseconds) ms, and \(idleWithMilliseconds) ms with \(pending) requests \
+            A worker with nothing to do took \(idleWakeMs) ms, and \(idleWakeWithPendingMs) ms with \(pending) requests \
             pending in the store.
             \(messages) messages and \(answers) answers had waited; \(Self.text(wakes)).
             Of \(rest.messages.sent) messages \(rest.messages.lost) were lost, \(rest.messages.repeated) repeated; of \
             \(rest.handlers.bound) handlers \(rest.handlers.lost) were lost, \(rest.handlers.repeated) repeated, \
             \(rest.handlers.pending) wait. \(pendingLeft) of the pending requests still waited.\(settlingText)
-            Limits: \(limitsKept).
+            Limits: \(limitsKeptBy).
             \(isGood ? "The backlog is done." : "THE PROMISE WAS BROKEN.") Seed \(seed), \(server).
             """
     }
@@ -84,7 +67,7 @@ package struct BacklogVerdict: Codable {
 
     private static func text(_ wakes: Wakes) -> String {
         """
-        that took \(wakes.count) wakes, the longest \(wakes.longestMilliseconds) ms, with at most \(wakes.peakMebibytes) MiB; \
+        that took \(wakes.count) wakes, the longest \(wakes.longestMs) ms, with at most \(wakes.peakMib) MiB; \
         \(wakes.shortOfTime) left something because their time was nearly over, \(wakes.killed) were killed at a limit
         """
     }

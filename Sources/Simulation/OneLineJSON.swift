@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// Encodes values as JSON on one line, with sorted keys: those of `peakMebibytes` are `peak_mebibytes`.
+/// Encodes values as JSON on one line, with sorted keys: those of `peakMib` are `peak_mib`.
 package enum OneLineJSON {
     package static func text(_ value: some Encodable) throws -> String {
         let encoder = JSONEncoder()

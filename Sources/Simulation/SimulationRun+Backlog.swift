@@ -33,14 +33,14 @@ extension SimulationRun {
         defer { main?.killAndWait() }
         var result = BacklogVerdict(
             server: world.name, seed: plan.seed, messages: backlog.messages, answers: backlog.answers,
-            pending: backlog.pending, limitsKept: plan.limits?.means ?? "none")
+            pending: backlog.pending, limitsKeptBy: plan.limits?.means ?? "none")
         progress("main asks and goes")
         try leaveQuestions(backlog.answers)
-        result.idleBeforeMilliseconds = try idleWake()
+        result.idleWakeMs = try idleWake()
         progress("\(backlog.pending) requests of strangers are stored")
         let store = try openStore()
         try SimulationApp.addStrangers(backlog.pending, to: store)
-        result.idleWithMilliseconds = try idleWake()
+        result.idleWakeWithPendingMs = try idleWake()
         progress("\(backlog.messages) messages and \(backlog.answers) answers come")
         try world.answerLater()
         try world.send(backlog.messages)
@@ -131,8 +131,8 @@ extension SimulationRun {
         } while try !isDone()
         result.shortOfTime = verdict.shortOfTime - early
         result.killed = verdict.kills.worker - killed
-        result.longestMilliseconds = ((wakes[wakesBefore...].max() ?? 0) * 10).rounded() / 10
-        result.peakMebibytes = (Double(peaks[peaksBefore...].max() ?? 0) / 1024 * 10).rounded() / 10
+        result.longestMs = ((wakes[wakesBefore...].max() ?? 0) * 10).rounded() / 10
+        result.peakMib = (Double(peaks[peaksBefore...].max() ?? 0) / 1024 * 10).rounded() / 10
         return result
     }
 }

@@ -250,9 +250,9 @@ package final class SimulationRun {
         try Judge(store: store, sightings: world.sightings()).judge(&verdict)
         verdict.transitions = Verdict.transitions(life)
         verdict.owners.staleStanzas = try world.staleStanzas()
-        verdict.limitsKept = plan.limits?.means
-        verdict.wakeMilliseconds = .init(p50: percentile(50), p99: percentile(99))
-        verdict.workerPeakMebibytes = (Double(peaks.max() ?? 0) / 1024 * 10).rounded() / 10
+        verdict.limitsKeptBy = plan.limits?.means
+        verdict.wakeMs = .init(p50: percentile(50), p99: percentile(99))
+        verdict.workerPeakRssMib = (Double(peaks.max() ?? 0) / 1024 * 10).rounded() / 10
         return verdict
     }
 

@@ -66,7 +66,7 @@ package struct Verdict: Codable {
     package var faults = Faults()
     package var limits = LimitCounts()
     /// The means that kept workers within their limits; nil if there were no limits.
-    package var limitsKept: String?
+    package var limitsKeptBy: String?
     /// Every transition between two states of main, with its count.
     package var transitions: [Transition] = []
     package var owners = OwnerCounts()
@@ -83,22 +83,11 @@ package struct Verdict: Codable {
     package var pushes = 0
     package var resumed = 0
     package var rebound = 0
-    package var wakeMilliseconds = Percentiles()
-    package var workerPeakMebibytes = 0.0
+    package var wakeMs = Percentiles()
+    package var workerPeakRssMib = 0.0
 
     package init(server: String, seed: UInt64, rounds: Int) {
         (self.server, self.seed, self.rounds) = (server, seed, rounds)
-    }
-
-    enum CodingKeys: String, CodingKey {
-        case server, seed, rounds, kills, faults, limits, handlers, messages, events, pushes, resumed, rebound
-        case transitions, owners
-        case limitsKept = "limits_kept_by"
-        case handedOver = "handed_over"
-        case shortOfTime = "short_of_time"
-        case heldBack = "held_back"
-        case wakeMilliseconds = "wake_ms"
-        case workerPeakMebibytes = "worker_peak_rss_mib"
     }
 
     /// Whether nothing was lost, repeated or left waiting, and there was enough traffic for a test.

@@ -1,12 +1,13 @@
 import Foundation
 import Handlers
-import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
 import XMPPModules
 import TestServers
+
+@testable import Simulation
 
 /// A worker that finds much, small enough for every day; `pushwake backlog` is the whole one.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(5)))
@@ -37,7 +38,7 @@ struct BacklogTests {
         let rest = try #require(result.rest)
         #expect(rest.isGood, "\(rest)")
         #expect(rest.limits.memory == 0, "a worker was killed for its memory")
-        #expect((1...Double(Self.mebibytes)).contains(result.wakes.peakMebibytes))
+        #expect((1...Double(Self.mebibytes)).contains(result.wakes.peakMib))
         #expect(rest.messages.sent == 3000 && rest.handlers.result >= 300)
         #expect(result.pendingLeft == 25_000)
         #expect(result.settled == 25_000)
@@ -90,7 +91,7 @@ struct BacklogTests {
     )
     func badVerdict() {
         var good = BacklogVerdict(
-            server: "embedded", seed: 1, messages: 1, answers: 1, pending: 5, limitsKept: "none")
+            server: "embedded", seed: 1, messages: 1, answers: 1, pending: 5, limitsKeptBy: "none")
         var rest = Verdict(server: "embedded", seed: 1, rounds: 1)
         (rest.handlers.bound, rest.handlers.result) = (1, 1)
         (rest.messages.sent, rest.events.published) = (1, 1)

@@ -26,7 +26,9 @@ struct StormTests {
             ], output: .pipe)
         let output = try #require(try child.output?.readToEnd(deadline: .now + .seconds(200)))
         try child.waitUntilExit(deadline: .now + .seconds(20))
-        return try JSONDecoder().decode(StormVerdict.self, from: Data(output.utf8))
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try decoder.decode(StormVerdict.self, from: Data(output.utf8))
     }
 
     @Test(
@@ -34,7 +36,7 @@ struct StormTests {
     )
     func killedInTheStorm() throws {
         let verdict = try storm(messages: 6000, roomMessages: 3000, kills: 4)
-        #expect(verdict.isFinished)
+        #expect(verdict.finished)
         #expect(verdict.kills == 4)
         #expect(verdict.received == 9000)
         #expect(verdict.lost == 0)
@@ -45,10 +47,10 @@ struct StormTests {
         #expect(verdict.ownBehind < Self.behind)
         // The whole storm holds the release build to a phone's 24 MiB.
         let small = try storm(messages: 300, roomMessages: 300, kills: 0)
-        #expect(small.isFinished && small.peakKibibytes > 0)
+        #expect(small.finished && small.peakKib > 0)
         #expect(
-            verdict.peakKibibytes <= small.peakKibibytes + Self.growth,
-            "\(verdict.peakKibibytes) KiB, \(small.peakKibibytes) KiB in a small one")
+            verdict.peakKib <= small.peakKib + Self.growth,
+            "\(verdict.peakKib) KiB, \(small.peakKib) KiB in a small one")
     }
 
     @Test("X17 the verdict on a storm can be bad: what is missing, twice or late is counted")
@@ -76,14 +78,14 @@ struct StormTests {
             }
         }
         var verdict = StormVerdict(seed: 1)
-        verdict.isFinished = true
-        verdict.isWithinMemory = true
+        verdict.finished = true
+        verdict.withinMemory = true
         try verdict.count(store: path, expected: ["direct": 5])
         #expect(verdict.lost == 1)
         #expect(verdict.repeated == 1)
         #expect(verdict.outOfOrder == 1)
         #expect(verdict.ownWrong == 2)
-        #expect(verdict.ownP99 == 3000)
+        #expect(verdict.ownP99Ms == 3000)
         #expect(verdict.ownBehind == 4)
         #expect(!verdict.isGood)
     }

@@ -177,8 +177,8 @@ struct SimulateCommand {
             \(events.published) items were published, \(events.stored) came in, \(events.byWorker) of them to a worker; \
             \(events.lost) were lost, \(events.repeated) repeated, \(events.replaced) replaced while there was no session.
             The session was resumed \(verdict.resumed) times and started again \(verdict.rebound) times. A worker took \
-            \(verdict.wakeMilliseconds.p50) ms from start to end (p99 \(verdict.wakeMilliseconds.p99) ms) and at most \
-            \(verdict.workerPeakMebibytes) MiB.\(excesses(verdict.limits))
+            \(verdict.wakeMs.p50) ms from start to end (p99 \(verdict.wakeMs.p99) ms) and at most \
+            \(verdict.workerPeakRssMib) MiB.\(excesses(verdict.limits))
             \(promise(verdict)) Seed \(verdict.seed), \(verdict.server).
             """
     }

@@ -58,8 +58,7 @@ struct StormCommand {
             let child = try start(server, folder)
             if verdict.kills < kills {
                 usleep(UInt32.random(in: 50_000...350_000, using: &generator))
-                verdict.peakKibibytes = max(
-                    verdict.peakKibibytes, ProcessMemory.peakKibibytes(of: child.processID))
+                verdict.peakKib = max(verdict.peakKib, ProcessMemory.peakKibibytes(of: child.processID))
                 if child.isRunning {
                     _ = child.killAndWait()
                     verdict.kills += 1
@@ -71,7 +70,7 @@ struct StormCommand {
         }
         verdict.seconds = (ContinuousClock.now - begin) / .seconds(1)
         try verdict.count(store: folder + "/store.db", expected: server.counts)
-        verdict.isWithinMemory = verdict.peakKibibytes <= Self.memoryLimitKibibytes
+        verdict.withinMemory = verdict.peakKib <= Self.memoryLimitKibibytes
         return verdict
     }
 
@@ -98,8 +97,8 @@ struct StormCommand {
                 if !isJSON { bar.show(done, "messages") }
             }
             if let peak = words.last, peak.hasPrefix("peak-kib="), let kib = Int(peak.dropFirst(9)) {
-                verdict.peakKibibytes = max(verdict.peakKibibytes, kib)
-                verdict.isFinished = true
+                verdict.peakKib = max(verdict.peakKib, kib)
+                verdict.finished = true
             }
         }
         let ending = try child.waitUntilExit(deadline: deadline)

@@ -8,10 +8,10 @@ package struct StormVerdict: Codable {
     package var kills = 0
     package var seconds = 0.0
     /// Whether the last client received everything.
-    package var isFinished = false
+    package var finished = false
     /// The highest peak of physical memory of any client.
-    package var peakKibibytes = 0
-    package var isWithinMemory = false
+    package var peakKib = 0
+    package var withinMemory = false
     /// The number of messages that arrived.
     package var received = 0
     package var lost = 0
@@ -22,30 +22,18 @@ package struct StormVerdict: Codable {
     package var own = 0
     /// The user's messages that were not delivered, or whose delivery was reported never or twice.
     package var ownWrong = 0
-    package var ownP50 = 0
-    package var ownP99 = 0
+    package var ownP50Ms = 0
+    package var ownP99Ms = 0
     /// The number of messages that arrived between the sending of the user's message and its end, for 99 of 100 messages.
     package var ownBehind = 0
 
     /// Whether everything was kept in order and within the limits.
     package var isGood: Bool {
-        isFinished && isWithinMemory && lost == 0 && repeated == 0 && outOfOrder == 0 && ownWrong == 0
-            && ownP99 < 1000
+        finished && withinMemory && lost == 0 && repeated == 0 && outOfOrder == 0 && ownWrong == 0
+            && ownP99Ms < 1000
     }
 
     package init(seed: UInt64) { self.seed = seed }
-
-    enum CodingKeys: String, CodingKey {
-        case seed, kills, seconds, received, lost, repeated, own
-        case isFinished = "finished"
-        case peakKibibytes = "peak_kib"
-        case isWithinMemory = "within_memory"
-        case outOfOrder = "out_of_order"
-        case ownWrong = "own_wrong"
-        case ownP50 = "own_p50_ms"
-        case ownP99 = "own_p99_ms"
-        case ownBehind = "own_behind"
-    }
 
     /// Counts the rows of the store.
     ///
@@ -92,8 +80,8 @@ package struct StormVerdict: Codable {
         own = waits.count
         ownWrong = waits.count { !$0.isRight }
         let taken = waits.compactMap(\.wait).sorted()
-        ownP50 = Self.value(of: taken, at: 50)
-        ownP99 = Self.value(of: taken, at: 99)
+        ownP50Ms = Self.value(of: taken, at: 50)
+        ownP99Ms = Self.value(of: taken, at: 99)
         ownBehind = Self.value(of: waits.compactMap(\.behind).sorted(), at: 99)
     }
 
@@ -106,9 +94,9 @@ package struct StormVerdict: Codable {
         """
         \(received) messages came in \(Int(seconds * 10) / 10) s, over \(kills) kills: \(lost) were lost, \(repeated) came \
         twice, \(outOfOrder) out of order.
-        Meanwhile \(own) messages were sent; the server had half of them within \(ownP50) ms and 99 of 100 within \
-        \(ownP99) ms, and 99 of 100 were delivered before \(ownBehind) others had come; \(ownWrong) were not delivered and told so exactly once.
-        The client took at most \(peakKibibytes / 1024).\(peakKibibytes % 1024 * 10 / 1024) MiB of memory.
+        Meanwhile \(own) messages were sent; the server had half of them within \(ownP50Ms) ms and 99 of 100 within \
+        \(ownP99Ms) ms, and 99 of 100 were delivered before \(ownBehind) others had come; \(ownWrong) were not delivered and told so exactly once.
+        The client took at most \(peakKib / 1024).\(peakKib % 1024 * 10 / 1024) MiB of memory.
         \(isGood ? "The storm is over." : "THE PROMISE WAS BROKEN.") Seed \(seed).
         """
     }
