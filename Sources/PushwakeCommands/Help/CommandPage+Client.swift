@@ -35,10 +35,8 @@ extension CommandPage {
             ],
             options: connection + [state], environment: [password],
             examples: [
-                (
-                    "pushwake login --jid romeo@montague.example --store new.db",
+                "pushwake login --jid romeo@montague.example --store new.db":
                     "Is the password right, and what can the server do?"
-                )
             ]),
         CommandPage(
             name: "send", group: .client, words: "TO TEXT",
@@ -52,10 +50,8 @@ extension CommandPage {
                 Option("--wait", "S", "How many seconds at most, 1 to 86400 (default 30)."),
             ], environment: [password],
             examples: [
-                (
-                    "pushwake send juliet@capulet.example 'Good night' --jid romeo@montague.example --receipt",
+                "pushwake send juliet@capulet.example 'Good night' --jid romeo@montague.example --receipt":
                     "Wait until it was received."
-                )
             ]),
         CommandPage(
             name: "listen", group: .client,
@@ -66,10 +62,8 @@ extension CommandPage {
             ],
             options: connection + [state, json], environment: [password],
             examples: [
-                (
-                    "pushwake listen --jid romeo@montague.example --json | jq -r .body",
+                "pushwake listen --jid romeo@montague.example --json | jq -r .body":
                     "The texts of all messages, for a program."
-                )
             ]),
         CommandPage(
             name: "roster", group: .client, words: "[add|remove|accept|refuse USER@DOMAIN]",
@@ -86,10 +80,8 @@ extension CommandPage {
                 ),
             ], environment: [password],
             examples: [
-                (
-                    "pushwake roster add juliet@capulet.example --name Juliet --jid romeo@montague.example",
+                "pushwake roster add juliet@capulet.example --name Juliet --jid romeo@montague.example":
                     "Add a contact, and ask to see its presence."
-                )
             ]),
         CommandPage(
             name: "join", group: .client, words: "ROOM",
@@ -101,10 +93,8 @@ extension CommandPage {
                 state, Option("--nick", "NAME", "The name there (default: that of the account)."), json,
             ], environment: [password],
             examples: [
-                (
-                    "pushwake join council@rooms.capulet.example --nick Romeo --jid romeo@montague.example",
+                "pushwake join council@rooms.capulet.example --nick Romeo --jid romeo@montague.example":
                     "Be in a room, with the last 20 messages of it."
-                )
             ]),
     ]
 }

@@ -52,14 +52,10 @@ extension CommandPage {
                 ), keep,
             ],
             examples: [
-                (
-                    "pushwake simulate --rounds 50 --kills 200 --report run.html",
-                    "Two hundred kills, and a page to look at them."
-                ),
-                (
-                    "pushwake simulate --server prosody --faults --seed 7",
-                    "A real server, with everything that can go wrong."
-                ),
+                "pushwake simulate --rounds 50 --kills 200 --report run.html":
+                    "Two hundred kills, and a page to look at them.",
+                "pushwake simulate --server prosody --faults --seed 7":
+                    "A real server, with everything that can go wrong.",
             ]),
         CommandPage(
             name: "backlog", group: .proof,
@@ -89,10 +85,8 @@ extension CommandPage {
                 seed, asJSON, keep,
             ],
             examples: [
-                (
-                    "pushwake backlog --messages 1000 --answers 100 --pending 100000 --lose-session",
+                "pushwake backlog --messages 1000 --answers 100 --pending 100000 --lose-session":
                     "A smaller one, at whose end a session with 100000 requests is lost."
-                )
             ]),
         CommandPage(
             name: "storm", group: .proof,
@@ -112,7 +106,7 @@ extension CommandPage {
                 asJSON,
                 keep,
             ],
-            examples: [("pushwake storm --messages 10000 --room-messages 5000 --kills 3", "A smaller one.")]),
+            examples: ["pushwake storm --messages 10000 --room-messages 5000 --kills 3": "A smaller one."]),
         CommandPage(
             name: "world", group: .proof,
             summary: "run the shipped code in simulated worlds, whose every event follows from a seed",
@@ -147,8 +141,8 @@ extension CommandPage {
                     "Write a page with the timeline of the last world, which needs no network.", .file),
             ],
             examples: [
-                ("pushwake world --seed 7 --trace", "One world, event by event."),
-                ("pushwake world --seconds 60", "As many worlds as a minute has room for."),
+                "pushwake world --seed 7 --trace": "One world, event by event.",
+                "pushwake world --seconds 60": "As many worlds as a minute has room for.",
             ]),
         CommandPage(
             name: "main", group: .proof, summary: "the main program of the simulation: connect, send, listen",
@@ -171,10 +165,8 @@ extension CommandPage {
                 password, ("PUSHWAKE_PUSH_SECRET", "what the app server expects beside the node"),
             ],
             examples: [
-                (
-                    "pushwake main --store app.db --jid romeo@example.org --peer juliet@example.org/balcony --interval 1000",
+                "pushwake main --store app.db --jid romeo@example.org --peer juliet@example.org/balcony --interval 1000":
                     "Write to a peer every second until standard input ends."
-                )
             ]),
         CommandPage(
             name: "worker", group: .proof,
@@ -194,10 +186,8 @@ extension CommandPage {
                 ),
             ], environment: [password],
             examples: [
-                (
-                    "pushwake worker --store app.db --jid romeo@example.org --peer juliet@example.org/balcony --timings",
+                "pushwake worker --store app.db --jid romeo@example.org --peer juliet@example.org/balcony --timings":
                     "Do what waits, and say what it took."
-                )
             ]),
         CommandPage(
             name: "app-server", group: .proof, words: "-- COMMAND [ARGUMENT...]",
@@ -223,10 +213,8 @@ extension CommandPage {
                 ("PUSHWAKE_COMPONENT_SECRET", "the component's secret, where no --secret-file is named")
             ],
             examples: [
-                (
-                    "pushwake app-server --component push.example.org --devices devices.json -- pushwake worker --store app.db --jid romeo@example.org --peer juliet@example.org/balcony",
+                "pushwake app-server --component push.example.org --devices devices.json -- pushwake worker --store app.db --jid romeo@example.org --peer juliet@example.org/balcony":
                     "Wake a worker for each push."
-                )
             ]),
         CommandPage(
             name: "failpoints", group: .proof, summary: "list the places at which a test can kill a process",
@@ -235,10 +223,8 @@ extension CommandPage {
             ],
             options: [],
             examples: [
-                (
-                    "HANDLERS_FAILPOINT=after-commit pushwake login --jid romeo@example.org",
+                "HANDLERS_FAILPOINT=after-commit pushwake login --jid romeo@example.org":
                     "A login that is killed after its first commit."
-                )
             ]),
         CommandPage(
             name: "storm-client", group: .hidden, summary: "the program that storm kills",

@@ -22,15 +22,11 @@ extension CommandPage {
                 ("COLUMNS", "how wide the output may be where it is no terminal (default: any width)"),
             ],
             examples: [
-                ("pushwake inspect --store app.db", "What waits, for whom, and for how long?"),
-                (
-                    "pushwake inspect --store app.db --json | jq .quarantined.shown",
-                    "What failed for good, for a program."
-                ),
-                (
-                    "pushwake inspect --store app.db --requeue all",
-                    "After the cause was repaired: try all of it again."
-                ),
+                "pushwake inspect --store app.db": "What waits, for whom, and for how long?",
+                "pushwake inspect --store app.db --json | jq .quarantined.shown":
+                    "What failed for good, for a program.",
+                "pushwake inspect --store app.db --requeue all":
+                    "After the cause was repaired: try all of it again.",
             ]),
         CommandPage(
             name: "omemo", group: .store, words: "[list [USER@DOMAIN]] | trust USER@DOMAIN KEY DECISION",
@@ -48,11 +44,9 @@ extension CommandPage {
                 Option("--json", "One JSON object a line."),
             ],
             examples: [
-                ("pushwake omemo --store app.db", "Whose devices are known, and which are trusted?"),
-                (
-                    "pushwake omemo trust juliet@capulet.example 31415926 verified --store app.db",
-                    "Her fingerprint was compared."
-                ),
+                "pushwake omemo --store app.db": "Whose devices are known, and which are trusted?",
+                "pushwake omemo trust juliet@capulet.example 31415926 verified --store app.db":
+                    "Her fingerprint was compared.",
             ]),
     ]
 
@@ -60,18 +54,15 @@ extension CommandPage {
         CommandPage(
             name: "help", group: .shell, words: "[COMMAND]",
             summary: "say what there is, or all about one command", options: [],
-            examples: [("pushwake help worker", "All about the worker.")]),
+            examples: ["pushwake help worker": "All about the worker."]),
         CommandPage(
             name: "completion", group: .shell, words: "bash|zsh|fish",
             summary: "print what a shell needs to complete commands and options",
             options: [],
             examples: [
-                (
-                    "pushwake completion bash > ~/.local/share/bash-completion/completions/pushwake",
-                    "For bash."
-                ),
-                ("pushwake completion zsh > \"${fpath[1]}/_pushwake\"", "For zsh."),
-                ("pushwake completion fish > ~/.config/fish/completions/pushwake.fish", "For fish."),
+                "pushwake completion bash > ~/.local/share/bash-completion/completions/pushwake": "For bash.",
+                "pushwake completion zsh > \"${fpath[1]}/_pushwake\"": "For zsh.",
+                "pushwake completion fish > ~/.config/fish/completions/pushwake.fish": "For fish.",
             ]),
     ]
 }

@@ -56,7 +56,7 @@ package struct CommandPage: Sendable {
     /// The environment variables, with their purposes.
     var environment: [(name: String, text: String)] = []
     /// Example commands, with their effects.
-    var examples: [(command: String, text: String)] = []
+    var examples: KeyValuePairs<String, String> = [:]
 
     /// The names of options that take a value.
     var valueNames: Set<String> { Set(options.filter { $0.placeholder != nil }.map(\.name)) }

@@ -59,7 +59,7 @@ enum HelpText {
     private static func examples(_ page: CommandPage, _ width: Int) -> [String] {
         page.examples.enumerated().flatMap { index, example in
             // Commands are not wrapped, so that they can be copied.
-            (index == 0 ? [] : [""]) + paragraph(example.text, 4, width) + ["        \(example.command)"]
+            (index == 0 ? [] : [""]) + paragraph(example.value, 4, width) + ["        \(example.key)"]
         }
     }
 
