@@ -21,16 +21,10 @@ extension OmemoService {
             return
         }
         let then = try BundleFetched(version: subject.version, device: device).durable
-        switch subject.version {
-        case .legacy:
-            try account.send(
-                .pubsub(.items(of: subject.version.bundleNode(device), .newest(1)), at: subject.jid),
-                then: then, orElse: orElse, in: step)
-        case .omemo2:
-            try account.send(
-                .pubsub(.items(of: subject.version.bundleNode(device), .ids(["\(device)"])), at: subject.jid),
-                then: then, orElse: orElse, in: step)
-        }
+        let selection: PubSubSelection = subject.version == .legacy ? .newest(1) : .ids(["\(device)"])
+        try account.send(
+            .pubsub(.items(of: subject.version.bundleNode(device), selection), at: subject.jid),
+            then: then, orElse: orElse, in: step)
     }
 
     // MARK: Lists
@@ -213,17 +207,11 @@ struct FetchAbandoned: Handler {
 extension OmemoVersion {
     /// The node that holds the bundle of a device.
     func bundleNode(_ device: OmemoDeviceID) -> String {
-        switch self {
-        case .legacy: "eu.siacs.conversations.axolotl.bundles:\(device)"
-        case .omemo2: "urn:xmpp:omemo:2:bundles"
-        }
+        self == .legacy ? "eu.siacs.conversations.axolotl.bundles:\(device)" : "urn:xmpp:omemo:2:bundles"
     }
 
     /// The id of the item that holds the bundle of a device.
     func bundleItem(_ device: OmemoDeviceID) -> String {
-        switch self {
-        case .legacy: Self.deviceListItem
-        case .omemo2: device.description
-        }
+        self == .legacy ? Self.deviceListItem : device.description
     }
 }

@@ -124,10 +124,7 @@ extension OmemoService {
 extension OmemoVersion {
     /// The configuration of the node of bundles (XEP-0384 section 5.3.2).
     var bundleOptions: [PubSubOption] {
-        switch self {
-        case .legacy: [.accessModel(.open)]
-        case .omemo2: [.accessModel(.open), .maximumItems(nil)]
-        }
+        self == .legacy ? [.accessModel(.open)] : [.accessModel(.open), .maximumItems(nil)]
     }
 }
 

@@ -193,11 +193,10 @@ private struct Sealing {
     }
 
     private func plaintext(_ version: OmemoVersion) -> [UInt8] {
-        switch version {
-        case .legacy: Array((draft.content.body ?? "").utf8)
-        case .omemo2:
-            OmemoEnvelope.bytes(draft.content, from: service.ownJID, room: draft.isRoom ? draft.target : nil)
-        }
+        version == .legacy
+            ? Array((draft.content.body ?? "").utf8)
+            : OmemoEnvelope.bytes(
+                draft.content, from: service.ownJID, room: draft.isRoom ? draft.target : nil)
     }
 
     func send(_ acknowledged: Durable<StanzaAcknowledged>?, in step: borrowing Step) throws {

@@ -18,19 +18,11 @@ public enum OmemoVersion: String, PrintedRawValue, Hashable, Sendable, Codable, 
 
     /// The node that holds the device list.
     package var deviceListNode: String {
-        switch self {
-        case .legacy: "eu.siacs.conversations.axolotl.devicelist"
-        case .omemo2: "urn:xmpp:omemo:2:devices"
-        }
+        self == .legacy ? "eu.siacs.conversations.axolotl.devicelist" : "urn:xmpp:omemo:2:devices"
     }
 
     /// The element that holds the devices.
-    var deviceListElement: String {
-        switch self {
-        case .legacy: "list"
-        case .omemo2: "devices"
-        }
-    }
+    var deviceListElement: String { self == .legacy ? "list" : "devices" }
 
     /// The id under which the one item of a device list is published (XEP-0060 section 13.21).
     package static let deviceListItem = "current"

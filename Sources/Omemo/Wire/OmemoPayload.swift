@@ -12,20 +12,15 @@ enum OmemoPayload {
     }
 
     static func encrypt(_ plaintext: [UInt8], _ version: OmemoVersion) throws(OmemoError) -> Encrypted {
-        switch version {
-        case .legacy: try encryptLegacy(plaintext)
-        case .omemo2: try encryptCurrent(plaintext)
-        }
+        try version == .legacy ? encryptLegacy(plaintext) : encryptCurrent(plaintext)
     }
 
     /// - Throws: ``OmemoError`` `malformed` or `undecryptable`.
     static func decrypt(
         _ ciphertext: [UInt8], keyMaterial: [UInt8], iv: [UInt8]?, _ version: OmemoVersion
     ) throws(OmemoError) -> [UInt8] {
-        switch version {
-        case .legacy: try decryptLegacy(ciphertext, keyMaterial, iv)
-        case .omemo2: try decryptCurrent(ciphertext, keyMaterial)
-        }
+        try version == .legacy
+            ? decryptLegacy(ciphertext, keyMaterial, iv) : decryptCurrent(ciphertext, keyMaterial)
     }
 
     /// The key material of a message without content.
