@@ -56,7 +56,7 @@ import XMPPCore
         #expect(notFound?.isNotFound == true)
         let refused = try await failure(answer("error", error("forbidden", "closed-node"))) as? PubSubError
         #expect(refused?.isNotFound == false)
-        #expect(refused?.condition == .closedNode)
+        #expect(refused?.condition == PubSubError.Condition(rawValue: "closed-node"))
         let nonsense = try await failure(answer("result", "")) as? PubSubError
         #expect(nonsense?.stanzaError.condition == .undefinedCondition)
         let late = try await failure { try $0.expire($1) } as? AccountError

