@@ -64,13 +64,14 @@ extension FuzzTarget {
         let features = message.fallbacks.compactMap { $0.feature?.string }
         let rest = message.body(understanding: features)?.utf8.count ?? 0
         try require(rest <= message.body?.utf8.count ?? 0, "a fallback made the text longer")
-        _ = (message.author(), message.referenceID, message.corrects(again), message.reacts(to: again))
+        _ = (message.author(), message.referenceID, message.tombstone)
+        _ = (message.corrects(again), message.reacts(to: again))
     }
 
     private static func values(of message: Message) -> [Element] {
         [
-            message.correction?.element, message.retraction?.element, message.tombstone?.element,
-            message.reactions?.element, message.reply?.element, message.displayMarker?.element,
+            message.correction?.element, message.retraction?.element, message.reactions?.element,
+            message.reply?.element, message.displayMarker?.element,
         ].compactMap(\.self) + ProcessingHint.allCases.filter(message.hints.contains).map(\.element)
             + message.fallbacks.map(\.element) + (message.spoiler?.elements ?? [])
     }

@@ -57,15 +57,6 @@ public struct MessageTombstone: Hashable, Sendable {
     /// When that was; nil when the archive does not say.
     public var time: Timestamp?
 
-    /// Makes a tombstone.
-    ///
-    /// - Parameters:
-    ///   - retractionID: The `id` of the message that retracted it, not empty.
-    ///   - time: When that was; nil for unknown.
-    package init(retractionID: some TextConvertible, time: Timestamp? = nil) {
-        (self.retractionID, self.time) = (retractionID.foreignText, time)
-    }
-
     /// Reads `<retracted/>`.
     ///
     /// - Parameter element: The element.
@@ -73,13 +64,6 @@ public struct MessageTombstone: Hashable, Sendable {
     package init(_ element: Element) throws(ElementValueError) {
         retractionID = try element.reference()
         time = try element.optionalValue(of: "stamp", as: Timestamp.self)
-    }
-
-    /// The tombstone as XML.
-    package var element: Element {
-        Element(
-            "retracted", namespace: Namespaces.retraction,
-            attributes: ["stamp": time?.description, "id": retractionID])
     }
 }
 

@@ -40,16 +40,6 @@ public struct MessageSpoiler: Hashable, Sendable {
     /// - Parameter topic: What the text is about.
     package init(_ topic: some TextConvertible) { self.init([Topic(topic)]) }
 
-    /// Returns the topic for a user.
-    ///
-    /// - Parameter language: What the user reads, such as `en` or `en-GB`; the case does not count.
-    /// - Returns: The topic in that language, or else the one without a language, or the first one; nil for none.
-    package func topic(in language: some TextConvertible) -> Topic? {
-        let wanted = language.foreignText.lowercased
-        return topics.first { $0.language?.lowercased == wanted } ?? topics.first { $0.language == nil }
-            ?? topics.first
-    }
-
     /// The spoiler as XML, to be added to a message: an element for each topic, and one if there are none.
     public var elements: [Element] {
         let topics = topics.isEmpty ? [Topic("")] : topics
@@ -58,13 +48,6 @@ public struct MessageSpoiler: Hashable, Sendable {
                 "spoiler", namespace: Namespaces.spoilers, attributes: ["xml:lang": $0.language],
                 text: $0.text)
         }
-    }
-}
-
-extension ForeignText {
-    /// With small letters for those of ASCII, of which language tags consist (RFC 5646 section 2.1).
-    fileprivate var lowercased: ForeignText {
-        ForeignText(decoding: utf8.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 })
     }
 }
 

@@ -100,7 +100,7 @@ import Testing
 
     // MARK: Retractions
 
-    @Test("X28 a retraction and its tombstone are read and written as XEP-0424 has them")
+    @Test("X28 a retraction is read and written, and its tombstone read, as XEP-0424 has them")
     func retractions() throws {
         let retracting = try message(
             """
@@ -125,16 +125,12 @@ import Testing
             <message type='groupchat' from='romeo@montague.example' id='wrong-recipient-1'>
             <retracted stamp='2019-09-20T23:09:32Z' xmlns='urn:xmpp:message-retract:1' id='retract-message-1'/></message>
             """)
-        #expect(
-            tombstone.tombstone
-                == MessageTombstone(
-                    retractionID: "retract-message-1", time: Timestamp(milliseconds: 1_569_020_972_000)))
+        #expect(tombstone.tombstone?.retractionID == "retract-message-1")
+        #expect(tombstone.tombstone?.time == Timestamp(milliseconds: 1_569_020_972_000))
         #expect(tombstone.retraction == nil && retracting.tombstone == nil)
-        for value in [
-            MessageTombstone(retractionID: "a"), .init(retractionID: "b", time: Timestamp(milliseconds: 5)),
-        ] {
-            #expect(try sent([value.element]).tombstone == value)
-        }
+        let timeless = try message(
+            "<message><retracted xmlns='urn:xmpp:message-retract:1' id='a'/></message>")
+        #expect(timeless.tombstone?.retractionID == "a" && timeless.tombstone?.time == nil)
     }
 
     @Test("X28 a retraction names the id of the room, and only the same author retracts")
