@@ -56,23 +56,11 @@ package final class ServerProcess: Sendable {
         return try body(child)
     }
 
-    func close(grace: Duration) {
-        process.withLock { process in
-            _ = process.take()?.terminate(grace: grace)
-        }
-    }
+    func close(grace: Duration) { process.withLock { _ = $0.take()?.terminate(grace: grace) } }
 
-    func kill() {
-        process.withLock { process in
-            _ = process.take()?.killAndWait()
-        }
-    }
+    func kill() { process.withLock { _ = $0.take()?.killAndWait() } }
 
-    func signal(_ signal: Int32) {
-        process.withLock { process in
-            _ = process?.signal(signal)
-        }
-    }
+    func signal(_ signal: Int32) { process.withLock { _ = $0?.signal(signal) } }
 
     // MARK: Common parts of servers
 

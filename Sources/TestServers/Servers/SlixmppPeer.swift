@@ -130,11 +130,7 @@ package final class SlixmppPeer: Sendable {
     }
 
     /// Stops the peer with SIGKILL. Its log contains everything that it had seen.
-    package func kill() {
-        state.withLock { state in
-            _ = state.process.take()?.killAndWait()
-        }
-    }
+    package func kill() { state.withLock { _ = $0.process.take()?.killAndWait() } }
 
     // MARK: - The log
 
