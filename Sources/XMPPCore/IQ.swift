@@ -85,6 +85,11 @@ public struct IQ: ReadStanza, AddressedStanza {
             children: payload.map { [$0] } ?? [], namespace: namespace.foreignText)
     }
 
+    /// Makes an IQ with a random id.
+    package init(type: Kind, to: JID? = nil, payload: Element) {
+        self.init(type: type, to: to, id: StanzaID.random(), payload: payload)
+    }
+
     private init(
         type: Kind, address: StanzaAddress, id: ForeignText, children: [Element], namespace: ForeignText
     ) {

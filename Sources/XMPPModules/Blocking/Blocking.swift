@@ -89,8 +89,7 @@ public struct BlockingOperations: Sendable {
                 Element("item", namespace: Namespaces.blocking, attributes: ["jid": $0.description])
             }
             return IQ(
-                type: .set, id: StanzaID.random(),
-                payload: Element(name, namespace: Namespaces.blocking, children: items))
+                type: .set, payload: Element(name, namespace: Namespaces.blocking, children: items))
         } value: { _ in
         }
     }

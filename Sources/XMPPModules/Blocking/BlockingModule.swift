@@ -32,12 +32,9 @@ public struct BlockingModule: LibraryModule, AccountModule {
     func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         let session = try account.sessionNumber(in: step)
+        let list = Element("blocklist", namespace: Namespaces.blocking)
         try account.send(
-            .iq(
-                IQ(
-                    type: .get, id: StanzaID.random(),
-                    payload: Element("blocklist", namespace: Namespaces.blocking))),
-            then: Durable(BlocklistFetched(session: session)), in: step)
+            .iq(IQ(type: .get, payload: list)), then: Durable(BlocklistFetched(session: session)), in: step)
     }
 
     func answer(_ request: IQ, for account: Account, in step: borrowing Step) throws -> ModuleAnswer? {

@@ -32,15 +32,13 @@ public struct CarbonsModule: LibraryModule, AccountModule {
         guard scope == .session else { return }
         let enable = Element("enable", namespace: Namespaces.carbons)
         try account.send(
-            .iq(IQ(type: .set, id: StanzaID.random(), payload: enable)), then: CarbonsAnswered().durable,
-            in: step)
+            .iq(IQ(type: .set, payload: enable)), then: CarbonsAnswered().durable, in: step)
     }
 
     func end(of account: Account, in step: borrowing Step) throws {
         let disable = Element("disable", namespace: Namespaces.carbons)
         try account.send(
-            .iq(IQ(type: .set, id: StanzaID.random(), payload: disable)),
-            then: CarbonsAnswered(isEnd: true).durable, in: step)
+            .iq(IQ(type: .set, payload: disable)), then: CarbonsAnswered(isEnd: true).durable, in: step)
     }
 
     func unwrap(

@@ -204,8 +204,7 @@ extension AccountOperation where Context == IQReply {
         value: @escaping @Sendable (Element?) throws -> Value
     ) -> AccountOperation {
         let query = Element("query", namespace: namespace, attributes: ["node": node])
-        return AccountOperation(
-            { _ in IQ(type: .get, to: jid, id: StanzaID.random(), payload: query) }, value: value)
+        return AccountOperation({ _ in IQ(type: .get, to: jid, payload: query) }, value: value)
     }
 
     fileprivate static func noAnswer(_ jid: JID?) -> AccountError {

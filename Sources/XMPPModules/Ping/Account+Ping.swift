@@ -16,11 +16,8 @@ extension Account {
     public func ping(_ jid: JID?, timeout: Duration? = nil) async throws -> Duration {
         let clock = configuration.usedNetwork.clock
         let start = clock()
-        _ = try await request(
-            .iq(
-                IQ(
-                    type: .get, to: jid, id: StanzaID.random(),
-                    payload: Element("ping", namespace: Namespaces.ping))), timeout: timeout)
+        let ping = Element("ping", namespace: Namespaces.ping)
+        _ = try await request(.iq(IQ(type: .get, to: jid, payload: ping)), timeout: timeout)
         return .nanoseconds(clock() - start)
     }
 }

@@ -64,8 +64,7 @@ public struct RosterModule: LibraryModule, AccountModule {
         let query = RosterWire.query(version: state.isVersioned ? state.version ?? "" : nil)
         let session = try account.sessionNumber(in: step)
         try account.send(
-            .iq(IQ(type: .get, id: StanzaID.random(), payload: query)),
-            then: Durable(RosterFetched(session: session)), in: step)
+            .iq(IQ(type: .get, payload: query)), then: Durable(RosterFetched(session: session)), in: step)
         account.log(
             .info, .roster,
             "asks for the roster\(state.version.map { ", of which it has version \($0)" } ?? "")",
