@@ -5,7 +5,7 @@
 /// ```
 ///
 /// Source: RFC 6120 section 8.3.
-public struct StanzaError: DetailedError, CodedError, Hashable {
+public struct StanzaError: DetailedError, CodedError, Hashable, ConditionedError {
     /// The type of an error: what the sender may do (RFC 6120 section 8.3.2).
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// Try again after proving who you are.
@@ -63,21 +63,9 @@ public struct StanzaError: DetailedError, CodedError, Hashable {
     package init?(_ element: Element) {
         guard element.name == "error", Namespaces.isContent(element.namespace) else { return nil }
         self.init(.undefinedCondition)
-        for child in element.elements { read(child) }
+        read(element.elements, in: Namespaces.stanzas)
         kind = element["type"].flatMap { Kind($0) } ?? condition.defaultKind
         by = element["by"].flatMap { try? JID($0) }
-    }
-
-    private mutating func read(_ child: Element) {
-        if child.namespace != Namespaces.stanzas {
-            applicationCondition = applicationCondition ?? child
-        } else if child.name == "text" {
-            text = child.text
-            language = child["xml:lang"]
-        } else {
-            condition = Condition(rawValue: child.name)
-            alternateAddress = child.text.isEmpty ? nil : child.text
-        }
     }
 
     /// The `<error/>` of a client's stanza.
@@ -88,16 +76,9 @@ public struct StanzaError: DetailedError, CodedError, Hashable {
     /// - Parameter namespace: The content namespace of the stanza.
     /// - Returns: The element, to be the last child of the stanza.
     package func element(in namespace: some TextConvertible) -> Element {
-        var error = Element(
-            "error", namespace: namespace, attributes: ["type": kind.rawValue, "by": by?.description])
-        error.append(Element(condition.rawValue, namespace: Namespaces.stanzas, text: alternateAddress))
-        if let text {
-            error.append(
-                Element("text", namespace: Namespaces.stanzas, attributes: ["xml:lang": language], text: text)
-            )
-        }
-        if let applicationCondition { error.append(applicationCondition) }
-        return error
+        Element(
+            "error", namespace: namespace, attributes: ["type": kind.rawValue, "by": by?.description],
+            children: children(in: Namespaces.stanzas))
     }
 
     /// The ``condition``.

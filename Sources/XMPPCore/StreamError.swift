@@ -5,7 +5,7 @@
 /// ```
 ///
 /// Source: RFC 6120 section 4.9.
-public struct StreamError: DetailedError, CodedError, Hashable {
+public struct StreamError: DetailedError, CodedError, Hashable, ConditionedError {
     /// Kind of the error.
     public var condition: OpenName<StreamError>
     /// A sentence for people.
@@ -13,7 +13,7 @@ public struct StreamError: DetailedError, CodedError, Hashable {
     /// Language tag of `text`.
     package var language: ForeignText?
     /// The other server for `seeOtherHost`: `host`, `host:port` or `[v6]:port`.
-    package var otherHost: ForeignText?
+    package var alternateAddress: ForeignText?
     /// The condition of the extension concerned, such as stream management's `<handled-count-too-high/>`.
     public var applicationCondition: Element?
 
@@ -38,32 +38,12 @@ public struct StreamError: DetailedError, CodedError, Hashable {
     package init?(_ element: Element) {
         guard element.has(name: "error", namespace: Namespaces.stream) else { return nil }
         self.init(.undefinedCondition)
-        for child in element.elements { read(child) }
-    }
-
-    private mutating func read(_ child: Element) {
-        if child.namespace != Namespaces.streams {
-            applicationCondition = applicationCondition ?? child
-        } else if child.name == "text" {
-            text = child.text
-            language = child["xml:lang"]
-        } else {
-            condition = Condition(rawValue: child.name)
-            otherHost = child.text.isEmpty ? nil : child.text
-        }
+        read(element.elements, in: Namespaces.streams)
     }
 
     /// The `<stream:error/>`.
     public var element: Element {
-        var error = Element("error", namespace: Namespaces.stream)
-        error.append(Element(condition.rawValue, namespace: Namespaces.streams, text: otherHost))
-        if let text {
-            error.append(
-                Element("text", namespace: Namespaces.streams, attributes: ["xml:lang": language], text: text)
-            )
-        }
-        if let applicationCondition { error.append(applicationCondition) }
-        return error
+        Element("error", namespace: Namespaces.stream, children: children(in: Namespaces.streams))
     }
 
     /// The ``condition``.

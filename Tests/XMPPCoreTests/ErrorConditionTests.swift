@@ -126,7 +126,7 @@ import XMPPCore
         let redirect = try parse(
             "<stream:error><see-other-host xmlns='urn:ietf:params:xml:ns:xmpp-streams'>[2001:db8::1]:5222</see-other-host>"
                 + "</stream:error>")
-        #expect(StreamError(redirect)?.otherHost == "[2001:db8::1]:5222")
+        #expect(StreamError(redirect)?.alternateAddress == "[2001:db8::1]:5222")
         #expect(StreamError(redirect)?.element == redirect)
         let tooHigh = try parse(
             "<stream:error><undefined-condition xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>"

@@ -42,7 +42,7 @@ struct StreamConnector {
 
     static func redirection(_ error: AccountError, _ configuration: AccountConfiguration) -> ServiceTarget? {
         guard let error = error.cause as? StreamError, error.condition == .seeOtherHost,
-            let host = error.otherHost
+            let host = error.alternateAddress
         else { return nil }
         return configuration.target(host.string)
     }
