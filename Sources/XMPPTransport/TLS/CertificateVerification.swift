@@ -33,11 +33,9 @@ final class CertificateVerification {
             guard !name.isEmpty, X509_VERIFY_PARAM_set1_host(parameters, name, name.utf8.count) == 1,
                 dh_SSL_set_host_name_indication(ssl, name) == 1
             else {
-                throw TransportError(
+                throw OpenSSLErrors.failure(
                     .tlsFailed,
-                    "\"\(domain)\" cannot be a domain that a "
-                        + "certificate names; check the account's address.",
-                    cause: OpenSSLErrors.removeAll())
+                    "\"\(domain)\" cannot be a domain that a certificate names; check the account's address.")
             }
         }
         SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())

@@ -98,7 +98,7 @@ package final class TLSContext: @unchecked Sendable {
         OpenSSL.start
         ERR_clear_error()
         guard let created = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
-            throw TransportError(.tlsFailed, "OpenSSL could not be set up.", cause: OpenSSLErrors.removeAll())
+            throw OpenSSLErrors.failure(.tlsFailed, "OpenSSL could not be set up.")
         }
         pointer = created
         self.isServer = isServer
@@ -108,10 +108,7 @@ package final class TLSContext: @unchecked Sendable {
             isSet = isSet && SSL_CTX_set_cipher_list(created, "DEFAULT@SECLEVEL=0") == 1
         }
         guard isSet else {
-            throw TransportError(
-                .tlsFailed,
-                "This OpenSSL does not offer "
-                    + "the TLS versions asked for.", cause: OpenSSLErrors.removeAll())
+            throw OpenSSLErrors.failure(.tlsFailed, "This OpenSSL does not offer the TLS versions asked for.")
         }
         dh_SSL_CTX_set_fixed_options(created)
         // That a client verifies is set per session, together with the name: see CertificateVerification.
@@ -179,17 +176,16 @@ package final class TLSContext: @unchecked Sendable {
         switch trust {
         case .system:
             guard SSL_CTX_set_default_verify_paths(pointer) == 1 else {
-                throw TransportError(
+                throw OpenSSLErrors.failure(
                     .invalidCredentialFile,
-                    "The system's trusted certificates cannot be read; install the package ca-certificates.",
-                    cause: OpenSSLErrors.removeAll())
+                    "The system's trusted certificates cannot be read; install the package ca-certificates.")
             }
         case .file(let path):
             guard SSL_CTX_load_verify_file(pointer, path) == 1 else {
-                throw TransportError(
+                throw OpenSSLErrors.failure(
                     .invalidCredentialFile,
                     "The file of trusted certificates \(path) cannot be used; it must be readable and hold "
-                        + "at least one certificate in PEM form.", cause: OpenSSLErrors.removeAll())
+                        + "at least one certificate in PEM form.")
             }
             X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(pointer), UInt(X509_V_FLAG_PARTIAL_CHAIN))
         }
@@ -198,20 +194,17 @@ package final class TLSContext: @unchecked Sendable {
     private func load(certificateFile: String, keyFile: String) throws(TransportError) {
         ERR_clear_error()
         guard SSL_CTX_use_certificate_chain_file(pointer, certificateFile) == 1 else {
-            throw TransportError(
+            throw OpenSSLErrors.failure(
                 .invalidCredentialFile,
-                "The certificate file \(certificateFile) cannot be used; it must be "
-                    + "readable and in PEM form.",
-                cause: OpenSSLErrors.removeAll())
+                "The certificate file \(certificateFile) cannot be used; it must be readable and in PEM form.")
         }
         guard SSL_CTX_use_PrivateKey_file(pointer, keyFile, SSL_FILETYPE_PEM) == 1,
             SSL_CTX_check_private_key(pointer) == 1
         else {
-            throw TransportError(
+            throw OpenSSLErrors.failure(
                 .invalidCredentialFile,
                 "The key file \(keyFile) cannot be used; it must be readable, in PEM form, without a "
-                    + "password, and fit the certificate in \(certificateFile).",
-                cause: OpenSSLErrors.removeAll())
+                    + "password, and fit the certificate in \(certificateFile).")
         }
     }
 }

@@ -1,4 +1,5 @@
 import COpenSSL
+import XMPPCore
 
 /// The peer of a TLS session, and its name in errors.
 struct TLSPeerNames: Hashable, Sendable {
@@ -46,10 +47,7 @@ struct TLSPeerNames: Hashable, Sendable {
 
     /// The error for a session that broke after the handshake; empties OpenSSL's error queue.
     func sessionFailure() -> TransportError {
-        TransportError(
-            .tlsFailed,
-            "The TLS session with \(domain) at \(peer) broke; "
-                + "reconnect.", cause: OpenSSLErrors.removeAll())
+        OpenSSLErrors.failure(.tlsFailed, "The TLS session with \(domain) at \(peer) broke; reconnect.")
     }
 
     /// The ways to name a trust file: in the program, for the command `pushwake`, and in the environment.
@@ -94,5 +92,12 @@ struct TLSPeerNames: Hashable, Sendable {
                 "The certificate of \(domain) at \(peer) cannot be accepted; its operator must replace it.",
                 cause: cause)
         }
+    }
+}
+
+extension OpenSSLErrors {
+    /// Makes an error with the texts of all queued errors as its cause. Empties the queue.
+    static func failure(_ code: ErrorCode<TransportError>, _ message: String) -> TransportError {
+        TransportError(code, message, cause: removeAll())
     }
 }

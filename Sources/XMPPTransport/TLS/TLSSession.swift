@@ -158,6 +158,6 @@ package final class TLSSession {
     package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
 
     static func setUpFailure() -> TransportError {
-        TransportError(.tlsFailed, "A TLS session could not be set up.", cause: OpenSSLErrors.removeAll())
+        OpenSSLErrors.failure(.tlsFailed, "A TLS session could not be set up.")
     }
 }
