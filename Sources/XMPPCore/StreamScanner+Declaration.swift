@@ -16,8 +16,9 @@ extension StreamScanner {
         state = .cdata
     }
 
-    mutating func inCDATA(_ byte: UInt8) {
-        if byte == UInt8(ascii: "]") {
+    /// In a CDATA section or a comment, which two of the same bytes and `>` close.
+    mutating func inSection(_ byte: UInt8, closedBy end: UInt8) {
+        if byte == end {
             matched = min(2, matched + 1)
         } else {
             if byte == UInt8(ascii: ">"), matched == 2 { state = .text }

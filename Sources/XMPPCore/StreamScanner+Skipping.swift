@@ -103,8 +103,8 @@ extension StreamScanner {
         case .quoted, .valueReference: if byte == quote { state = .startTag }
         case .endTag: return try skipInEndTag(byte, at: index)
         case .bang: try skipBehindBang(byte)
-        case .cdata: inCDATA(byte)
-        case .comment: skipInComment(byte)
+        case .cdata: inSection(byte, closedBy: UInt8(ascii: "]"))
+        case .comment: inSection(byte, closedBy: UInt8(ascii: "-"))
         case .instruction: skipInInstruction(byte)
         }
         return false
@@ -195,15 +195,6 @@ extension StreamScanner {
         guard matched >= 0, depth > 1, byte == Self.cdataStart[matched] else { throw ParserFault.doctype }
         matched += 1
         if matched == Self.cdataStart.count { (state, matched) = (.cdata, 0) }
-    }
-
-    private mutating func skipInComment(_ byte: UInt8) {
-        if byte == UInt8(ascii: "-") {
-            matched = min(2, matched + 1)
-        } else {
-            if byte == UInt8(ascii: ">"), matched == 2 { state = .text }
-            matched = 0
-        }
     }
 
     private mutating func skipInInstruction(_ byte: UInt8) {

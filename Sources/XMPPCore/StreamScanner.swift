@@ -201,7 +201,7 @@ struct StreamScanner {
         case .quoted: try inValue(byte, at: index)
         case .endTag: try inEndTag(byte, at: index, &cut)
         case .bang: try behindBang(byte, at: index)
-        case .cdata: inCDATA(byte)
+        case .cdata: inSection(byte, closedBy: UInt8(ascii: "]"))
         case .textReference: try inReference(byte, then: .text)
         case .valueReference: try inReference(byte, then: .quoted)
         case .declaration: try inDeclaration(byte, at: index, &cut)
