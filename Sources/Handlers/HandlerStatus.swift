@@ -89,13 +89,5 @@ extension HandlerStatus {
 }
 
 extension HandlerStatus.State {
-    init(_ state: Transaction.State) {
-        self =
-            switch state {
-            case .pending: .pending
-            case .parked: .parked
-            case .quarantined: .quarantined
-            case .leased: .running
-            }
-    }
+    init(_ state: Transaction.State) { self = Self.allCases.first { $0.stored == state } ?? .quarantined }
 }
