@@ -138,10 +138,6 @@ public enum Namespaces {
     package static let pubsubErrors = "http://jabber.org/protocol/pubsub#errors"
     /// OMEMO as most clients speak it (XEP-0384 before version 0.4).
     package static let omemoLegacy = "eu.siacs.conversations.axolotl"
-    /// OMEMO (XEP-0384).
-    package static let omemo = "urn:xmpp:omemo:2"
-    /// Stanza content encryption (XEP-0420).
-    package static let sce = "urn:xmpp:sce:1"
 
     /// Returns whether stanzas can be in this namespace: `jabber:client`, `jabber:server` or `jabber:component:accept`.
     ///

@@ -68,16 +68,10 @@ extension OpenName where List == StreamError {
     package static var badNamespacePrefix: Self { Self(rawValue: "bad-namespace-prefix") }
     /// A newer stream of the same entity took over (4.9.3.3).
     public static var conflict: Self { Self(rawValue: "conflict") }
-    /// Nothing was heard for too long (4.9.3.4).
-    package static var connectionTimeout: Self { Self(rawValue: "connection-timeout") }
     /// The domain is served here no longer (4.9.3.5).
     package static var hostGone: Self { Self(rawValue: "host-gone") }
     /// The domain is not served here (4.9.3.6).
     package static var hostUnknown: Self { Self(rawValue: "host-unknown") }
-    /// A stanza between servers lacks an address (4.9.3.7).
-    package static var improperAddressing: Self { Self(rawValue: "improper-addressing") }
-    /// The server failed (4.9.3.8).
-    package static var internalServerError: Self { Self(rawValue: "internal-server-error") }
     /// `from` is not the entity that was authenticated (4.9.3.9).
     package static var invalidFrom: Self { Self(rawValue: "invalid-from") }
     /// The stream or content namespace is unknown (4.9.3.10).
@@ -90,8 +84,6 @@ extension OpenName where List == StreamError {
     package static var notWellFormed: Self { Self(rawValue: "not-well-formed") }
     /// A local policy was violated, such as a limit (4.9.3.14).
     public static var policyViolation: Self { Self(rawValue: "policy-violation") }
-    /// The server cannot reach another that it needs (4.9.3.15).
-    package static var remoteConnectionFailed: Self { Self(rawValue: "remote-connection-failed") }
     /// The server wants a fresh stream (4.9.3.16).
     public static var reset: Self { Self(rawValue: "reset") }
     /// The server is too busy (4.9.3.17).
@@ -110,6 +102,4 @@ extension OpenName where List == StreamError {
     package static var unsupportedFeature: Self { Self(rawValue: "unsupported-feature") }
     /// A first-level element that is no stanza we know (4.9.3.24).
     package static var unsupportedStanzaType: Self { Self(rawValue: "unsupported-stanza-type") }
-    /// The stream's `version` is not supported (4.9.3.25).
-    package static var unsupportedVersion: Self { Self(rawValue: "unsupported-version") }
 }

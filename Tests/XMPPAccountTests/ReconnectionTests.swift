@@ -56,11 +56,12 @@ import XMPPCore
 
     /// The conditions of RFC 6120 section 4.9.3, in its order.
     private static let conditions: [StreamError.Condition] = [
-        .badFormat, .badNamespacePrefix, .conflict, .connectionTimeout, .hostGone, .hostUnknown,
-        .improperAddressing, .internalServerError, .invalidFrom, .invalidNamespace, .invalidXML,
-        .notAuthorized, .notWellFormed, .policyViolation, .remoteConnectionFailed, .reset,
-        .resourceConstraint, .restrictedXML, .seeOtherHost, .systemShutdown, .undefinedCondition,
-        .unsupportedEncoding, .unsupportedFeature, .unsupportedStanzaType, .unsupportedVersion,
+        .badFormat, .badNamespacePrefix, .conflict, .init(rawValue: "connection-timeout"), .hostGone,
+        .hostUnknown, .init(rawValue: "improper-addressing"), .init(rawValue: "internal-server-error"),
+        .invalidFrom, .invalidNamespace, .invalidXML, .notAuthorized, .notWellFormed, .policyViolation,
+        .init(rawValue: "remote-connection-failed"), .reset, .resourceConstraint, .restrictedXML,
+        .seeOtherHost, .systemShutdown, .undefinedCondition, .unsupportedEncoding, .unsupportedFeature,
+        .unsupportedStanzaType, .init(rawValue: "unsupported-version"),
     ]
 
     @Test("S16 an unfinished element shows as an error of the XML, and no other error is taken for one")

@@ -7,7 +7,7 @@ extension FuzzTarget {
     static let omemo = FuzzTarget("omemo", dictionary: "xml") { bytes in
         let own = try JID(FuzzAccount.own)
         guard let device = OmemoDeviceID(rawValue: 7) else { return }
-        for element in try Element.all(in: bytes, of: Namespaces.omemo) {
+        for element in try Element.all(in: bytes, of: OmemoVersion.omemo2.namespace) {
             if let list = OmemoDeviceList(element) {
                 let again = OmemoDeviceList(list.element)
                 try require(
