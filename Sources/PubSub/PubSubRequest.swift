@@ -45,10 +45,7 @@ enum PubSubRequest {
     ) throws(AccountError) -> Element {
         var publish = try element("publish", of: node)
         if let item { publish.append(item.element) }
-        let form = Element(
-            Wire.publishOptions, namespace: Namespaces.pubsub,
-            children: [DataForm(Wire.Form.publish, options).element])
-        return wrapped(options.isEmpty ? [publish] : [publish, form])
+        return wrapped([publish] + form(Wire.publishOptions, Wire.Form.publish, options))
     }
 
     /// `<retract/>` (XEP-0060 section 7.2).
@@ -70,11 +67,7 @@ enum PubSubRequest {
     static func create(_ node: (any TextConvertible)?, with options: [PubSubOption]) throws(AccountError)
         -> Element
     {
-        let create = try element("create", of: node)
-        let configure = Element(
-            "configure", namespace: Namespaces.pubsub,
-            children: [DataForm(Wire.Form.node, options).element])
-        return wrapped(options.isEmpty ? [create] : [create, configure])
+        wrapped([try element("create", of: node)] + form("configure", Wire.Form.node, options))
     }
 
     /// `<configure/>` with a filled in form (XEP-0060 section 8.2.4).
@@ -114,10 +107,7 @@ enum PubSubRequest {
         _ jid: JID, to node: any TextConvertible, with options: [PubSubOption]
     ) throws(AccountError) -> Element {
         let subscribe = try subscriber("subscribe", jid, nil, of: node)
-        let form = Element(
-            "options", namespace: Namespaces.pubsub,
-            children: [DataForm(Wire.Form.subscription, options).element])
-        return wrapped(options.isEmpty ? [subscribe] : [subscribe, form])
+        return wrapped([subscribe] + form("options", Wire.Form.subscription, options))
     }
 
     /// `<unsubscribe/>` (XEP-0060 section 6.2).
@@ -155,6 +145,12 @@ enum PubSubRequest {
     }
 
     // MARK: Parts
+
+    /// The options beside a request; nothing for none.
+    private static func form(_ name: String, _ type: String, _ options: [PubSubOption]) -> [Element] {
+        guard !options.isEmpty else { return [] }
+        return [Element(name, namespace: Namespaces.pubsub, children: [DataForm(type, options).element])]
+    }
 
     private static func subscriber(
         _ name: String, _ jid: JID, _ id: (any TextConvertible)?, of node: any TextConvertible
