@@ -24,8 +24,13 @@ struct BenchmarkCommand {
         WakeBenchmark(), TakeOverBenchmark(),
         ParserBenchmark(), HostileTextBenchmark(),
         SessionStartBenchmark(), IdleBenchmark(),
-        AccountsBenchmark(layout: "one", wanted: 10_000, memoryGoal: 100, descriptorGoal: 3, peers: 1000),
-        AccountsBenchmark(layout: "many", wanted: 1000, memoryGoal: 600, descriptorGoal: 12),
+        AccountsBenchmark(
+            layout: "one", wanted: 10_000, memoryGoal: 100, descriptorGoal: 3, messageGoal: 20_000,
+            timerGoal: 0.001, peers: 1000),
+        // Every message is a commit, and every timer two: a millisecond for each.
+        AccountsBenchmark(
+            layout: "many", wanted: 1000, memoryGoal: 600, descriptorGoal: 12, messageGoal: 1000,
+            timerGoal: 0.002),
     ]
 
     static func main() {

@@ -196,7 +196,8 @@ package final class TLSContext: @unchecked Sendable {
         guard SSL_CTX_use_certificate_chain_file(pointer, certificateFile) == 1 else {
             throw OpenSSLErrors.failure(
                 .invalidCredentialFile,
-                "The certificate file \(certificateFile) cannot be used; it must be readable and in PEM form.")
+                "The certificate file \(certificateFile) cannot be used; it must be readable and in PEM form."
+            )
         }
         guard SSL_CTX_use_PrivateKey_file(pointer, keyFile, SSL_FILETYPE_PEM) == 1,
             SSL_CTX_check_private_key(pointer) == 1
