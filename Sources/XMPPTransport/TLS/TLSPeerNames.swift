@@ -1,5 +1,4 @@
 import COpenSSL
-import XMPPCore
 
 /// The peer of a TLS session, and its name in errors.
 struct TLSPeerNames: Hashable, Sendable {
@@ -92,12 +91,5 @@ struct TLSPeerNames: Hashable, Sendable {
                 "The certificate of \(domain) at \(peer) cannot be accepted; its operator must replace it.",
                 cause: cause)
         }
-    }
-}
-
-extension OpenSSLErrors {
-    /// Makes an error with the texts of all queued errors as its cause. Empties the queue.
-    static func failure(_ code: ErrorCode<TransportError>, _ message: String) -> TransportError {
-        TransportError(code, message, cause: removeAll())
     }
 }
