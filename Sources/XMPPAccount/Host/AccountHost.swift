@@ -78,7 +78,7 @@ public final class AccountHost: Sendable {
         else {
             throw AccountError(
                 .invalidConfiguration,
-                "a host needs at least 1 thread, 1 step and 1 opening at a time, and a slice of 1 millisecond"
+                "a host needs at least 1 thread, 1 store and 1 opening at a time, and a slice of 1 millisecond"
             )
         }
         self.configuration = configuration
