@@ -5,6 +5,9 @@ import XMPPAccount
 final class SimulatedProcess {
     enum Role { case main, worker }
 
+    /// A sync that fails. Many programs end then, and leave their commit to the next process.
+    enum SyncFault { case reported, deadly }
+
     let disk: SimulatedDisk.Process
     let role: Role
     let driver: WorldDriver
@@ -15,6 +18,10 @@ final class SimulatedProcess {
     var ending: String?
     /// The number of this process's calls on the stack.
     var depth = 0
+    /// The fault of its next sync.
+    var syncFault: SyncFault?
+    /// Whether its next call to the disk kills it.
+    var diesNext = false
     /// Whether it was killed during a call. It is cleaned up when that call has returned.
     var isDying = false
     /// The sleeping tasks by number, with the time when each wakes.

@@ -46,6 +46,10 @@ extension SimulatedWorld {
 
     func called(_ call: SimulatedDisk.Call) -> SimulatedDisk.Fault? {
         guard !isCalm, let process = running else { return nil }
+        if process.diesNext {
+            kill(process)
+            return nil
+        }
         if strikes(climate.killsInCall) {
             strike(process, "in \(call.kind.rawValue)")
             return nil
@@ -57,8 +61,22 @@ extension SimulatedWorld {
             mark(.memory, "allocation \(number) of \(process.name)\(isOne ? "" : " and all after it") fails")
             _ = dh_fail_allocation(isOne ? number : -number)
         }
-        guard strikes(climate.diskErrors) else { return nil }
+        if strikes(climate.diskErrors) { return fault(in: call, of: process) }
+        guard call.kind == .sync, let fate = process.syncFault else { return nil }
+        process.syncFault = nil
+        process.diesNext = fate == .deadly
+        return .ioError
+    }
+
+    /// Chooses a fault of the disk: now, or at the next sync, as the system writes later than a program.
+    private func fault(in call: SimulatedDisk.Call, of process: SimulatedProcess) -> SimulatedDisk.Fault? {
         let fault = SimulatedDisk.Fault.allCases.randomElement(using: &incidents.details) ?? .ioError
+        if Bool.random(using: &incidents.details) {
+            let isDeadly = Bool.random(using: &incidents.details)
+            mark(.disk, "the next sync of \(process.name) fails\(isDeadly ? ", and it dies of that" : "")")
+            process.syncFault = isDeadly ? .deadly : .reported
+            return nil
+        }
         mark(.disk, "\(fault.rawValue) in \(call.kind.rawValue) of \(process.name)")
         return fault
     }

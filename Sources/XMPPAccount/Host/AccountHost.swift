@@ -171,8 +171,8 @@ public final class AccountHost: Sendable {
 
     /// Connects an account in the background and keeps it connected; see ``Account/connect(retrying:)``.
     ///
-    /// When it gives up, ``failures`` has the reason. Call it again to try again. An account that is not in the host, or was removed, is
-    /// left as it is.
+    /// When it gives up, ``failures`` has the reason. Call it again to try again; calls during an attempt ask for one more. An account
+    /// that is not in the host, or was removed, is left as it is.
     public func connect(_ account: Account) {
         let key = ObjectIdentifier(account)
         state.withLock { state in
