@@ -20,7 +20,7 @@ debug builds and with the package trait `Failpoints`. The world ([Sources/World]
 with the world.
 
 ```
-pushwake world --seed 56 --lives 40 --fault no-fence          # shortened, with its last events
+pushwake world --seed 108 --lives 40 --fault no-fence         # shortened, with its last events
 pushwake omemo world --seed 1 --lives 40 --fault ratchet-apart
 ```
 
