@@ -18,6 +18,9 @@ struct Definition: Sendable {
     let body: Body
     private let context: any Sendable.Type
 
+    /// Whether it can be called by a signal.
+    var takesSignals: Bool { context is any SignalContext.Type }
+
     init<H: DurableHandler>(_ handler: H.Type, place: String, _ unknown: UnknownArguments) {
         self.handler = handler
         id = H.id
@@ -88,7 +91,7 @@ struct Invocation: Sendable {
     func context<H: DurableHandler>(of handler: H.Type) throws -> H.Context {
         if let context = context as? H.Context { return context }
         if let convertible = context as? any ConvertibleContext,
-            let context = convertible.converted(to: H.Context.self) as? H.Context
+            let context = try convertible.converted(to: H.Context.self) as? H.Context
         {
             return context
         }
@@ -143,6 +146,8 @@ struct StoredHandler: Sendable {
     var culprit: Int64?
     /// The root of its chain; nil when it is that itself.
     var trace: AnyHandlerID?
+    /// What the program calls it.
+    var key: String?
     /// Whether it stays after the call.
     var isStanding = false
 

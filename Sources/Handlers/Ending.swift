@@ -35,21 +35,27 @@ public struct Ending: Hashable, Sendable {
     /// Root of the chain: the handler that was bound outside of any handler and led to this one. All handlers of a
     /// chain have the same root.
     public let trace: AnyHandlerID
+    /// What the program called it; see ``Step/bind(_:key:ifTaken:timeout:deadline:in:)``.
+    public let key: String?
 }
 
 extension Ending {
-    /// A row of `name, outcome, reason, ended_at, trace`.
-    init(_ id: AnyHandlerID, _ row: borrowing Row) throws(HandlerError) {
-        guard let outcome = Outcome(rawValue: row.integer(1)) else {
+    static func select(_ condition: String) -> String {
+        "SELECT handler, name, outcome, reason, ended_at, trace, key FROM ending WHERE \(condition)"
+    }
+
+    static func read(_ row: borrowing Row) throws(HandlerError) -> Ending {
+        let id = AnyHandlerID(rawValue: row.integer(0))
+        guard let outcome = Outcome(rawValue: row.integer(2)) else {
             throw HandlerError(
                 .databaseNewer,
-                "the handler \(id) ended in a way this program does not know (\(row.integer(1))); update the program"
+                "the handler \(id) ended in a way this program does not know (\(row.integer(2))); update the program"
             )
         }
-        self.init(
-            handler: id, name: row.text(0), outcome: outcome,
-            reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.timestamp(3),
-            trace: row.optionalInteger(4).map(AnyHandlerID.init(rawValue:)) ?? id)
+        return Ending(
+            handler: id, name: row.text(1), outcome: outcome,
+            reason: row.optionalText(3).map(InvalidationReason.init(rawValue:)), endedAt: row.timestamp(4),
+            trace: row.optionalInteger(5).map(AnyHandlerID.init(rawValue:)) ?? id, key: row.optionalText(6))
     }
 }
 
@@ -106,6 +112,8 @@ public struct InvalidationReason: PrintedRawValue, RawRepresentable, Hashable, S
     public static let logout = InvalidationReason(rawValue: "logout")
     /// The session in which the request was sent cannot be resumed. Its answer will never come.
     public static let sessionLost = InvalidationReason(rawValue: "session-lost")
+    /// Another handler took its key; see ``KeyRule/replace``.
+    public static let replaced = InvalidationReason(rawValue: "replaced")
     /// Its time ran out before it was called; see ``Step/bind(_:timeout:deadline:in:)``.
     public static let timedOut = InvalidationReason(rawValue: "timed-out")
     /// It failed for good; see ``RetryPolicy/Finally/orElse``.

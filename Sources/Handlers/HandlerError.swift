@@ -102,6 +102,12 @@ extension ErrorCode where Failure == HandlerError {
     package static var resourcesExhausted: Self { Self(rawValue: "resources-exhausted") }
     /// So many events of a kind wait that no more may be posted.
     public static var tooManyEvents: Self { Self(rawValue: "too-many-events") }
+    /// Another handler that has not ended has the key.
+    public static var keyTaken: Self { Self(rawValue: "key-taken") }
+    /// A key is empty, too long or holds a character that cannot be stored.
+    public static var invalidKey: Self { Self(rawValue: "invalid-key") }
+    /// So many signals wait for a handler with a key that no more may be sent.
+    public static var tooManySignals: Self { Self(rawValue: "too-many-signals") }
     /// Another SQLite error: a faulty statement, a constraint.
     public static var sql: Self { Self(rawValue: "sql") }
 }

@@ -56,9 +56,12 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     public let size: Int64?
     /// The handler at the root of the chain that led to it.
     public let trace: AnyHandlerID
+    /// What the program calls it; see ``Step/bind(_:key:ifTaken:timeout:deadline:in:)``.
+    public let key: String?
 
     public var description: String {
         var text = "\(id) \(name)@\(version)\(arguments) \(state.rawValue)"
+        if let key { text += " key '\(key)'" }
         if let dueAt { text += " due \(dueAt)" }
         if attempts > 0 { text += " attempts \(attempts)" }
         if let reason { text += ": \(reason)" }
@@ -70,7 +73,7 @@ extension HandlerStatus {
     static func select(_ condition: String) -> String {
         """
         SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size,
-            trace
+            trace, key
         FROM handler WHERE \(condition)
         """
     }
@@ -84,7 +87,19 @@ extension HandlerStatus {
             boundAt: row.timestamp(6), dueAt: row.optionalInteger(7).map(Timestamp.init(milliseconds:)),
             attempts: Int(row.quantity(8)),
             deaths: Int(row.quantity(9)), reason: row.optionalText(10), size: row.optionalQuantity(11),
-            trace: row.optionalInteger(12).map(AnyHandlerID.init(rawValue:)) ?? id)
+            trace: row.optionalInteger(12).map(AnyHandlerID.init(rawValue:)) ?? id, key: row.optionalText(13))
+    }
+
+    /// How many rows are read at a time while their arguments are compared.
+    static let piece = 500
+
+    /// Returns whether the handler was bound with such arguments.
+    ///
+    /// - Parameter bound: Its bound arguments, as they are stored.
+    func holds(_ arguments: Record, _ bound: [UInt8]) throws(HandlerError) -> Bool {
+        if arguments.isEmpty { return true }
+        let record = try ArgumentCoding.record(bound, handler: name)
+        return arguments.values.allSatisfy { record[$0.key] == $0.value }
     }
 }
 

@@ -99,7 +99,8 @@ extension StoredContext {
 /// both forms can be stored, they are stored in the same way, so that a call that was quarantined or parked finds its handler too.
 package protocol ConvertibleContext: Sendable {
     /// - Returns: Nil when there is no such form.
-    func converted(to context: any Sendable.Type) -> (any Sendable)?
+    /// - Throws: ``HandlerError`` `wrongArgument` when what arrived does not have that form.
+    func converted(to context: any Sendable.Type) throws -> (any Sendable)?
 }
 
 /// Environment of handlers, such as one account.

@@ -22,19 +22,21 @@ struct Housekeeping {
         try store.step { try $0.transaction.hasten(beyond: longest, limit: Self.limit) }
     }
 
-    /// Removes a few old endings, if it is time for that.
+    /// Removes a few old endings and signals that nobody waited for, if it is time for that.
     ///
     /// - Parameter keeping: Returns how long endings are kept; nil for ever.
     /// - Returns: Whether the search goes on.
     mutating func prune(_ store: HandlerStore, keeping: () -> Duration?) throws -> Bool {
         let now = store.time.monotonic()
         if pruned == nil, let last = prunedAt, now - last < RunnerLoop.longestWait { return false }
-        guard let time = keeping() else { return false }
         prunedAt = now
         let start = pruned ?? AnyHandlerID(rawValue: 0)
-        let before = store.time.wall() - time
-        pruned = try store.step {
-            try $0.transaction.pruneEndings(before: before, after: start, limit: Self.limit)
+        let before = keeping().map { store.time.wall() - $0 }
+        pruned = try store.step { step in
+            let areMoreExpired = try step.transaction.dropExpiredSignals(limit: Self.limit)
+            guard let before else { return areMoreExpired ? start : nil }
+            let next = try step.transaction.pruneEndings(before: before, after: start, limit: Self.limit)
+            return next ?? (areMoreExpired ? start : nil)
         }
         return pruned != nil
     }

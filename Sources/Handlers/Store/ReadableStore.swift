@@ -51,9 +51,17 @@ extension ReadableStore where Self: ~Copyable {
     /// - Throws: ``HandlerError`` with the codes of the store; `databaseNewer` for an outcome that this program does
     ///   not know.
     public func ending<Context>(of id: HandlerID<Context>) throws(HandlerError) -> Ending? {
-        try first("SELECT name, outcome, reason, ended_at, trace FROM ending WHERE handler = ?", id) {
-            (row) throws(HandlerError) in try Ending(AnyHandlerID(id), row)
-        }
+        try first(Ending.select("handler = ?"), id, read: Ending.read)
+    }
+
+    /// Returns the newest ending of a handler with a key. Nil if none has ended, or the ending was forgotten since.
+    ///
+    /// - Parameter key: The key.
+    /// - Returns: How it ended.
+    /// - Throws: ``HandlerError`` with the codes of the store; `databaseNewer` for an outcome that this program does
+    ///   not know.
+    public func ending(ofKey key: String) throws(HandlerError) -> Ending? {
+        try first(Ending.select("key = ? ORDER BY handler DESC LIMIT 1"), key, read: Ending.read)
     }
 
     /// Returns the status of a handler. Nil if it has ended or never existed.
@@ -65,21 +73,57 @@ extension ReadableStore where Self: ~Copyable {
         try first(HandlerStatus.select("id = ?"), id, read: HandlerStatus.read)
     }
 
-    /// Handlers in a state, the oldest first.
+    /// Returns the status of the handler with a key. Nil if no handler that has not ended has it.
+    ///
+    /// - Parameter key: The key.
+    /// - Returns: The status, with secrets masked.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    public func status(ofKey key: String) throws(HandlerError) -> HandlerStatus? {
+        try first(HandlerStatus.select("key = ?"), key, read: HandlerStatus.read)
+    }
+
+    /// Handlers that have not ended, the oldest first.
+    ///
+    /// ```swift
+    /// for handler in try step.handlers(named: "shop.thank", arguments: ["customer": "Ada"]) {
+    ///     try step.invalidate(handler.id, reason: .cancelled)
+    /// }
+    /// ```
     ///
     /// - Parameters:
     ///   - state: The state; nil for any.
+    ///   - name: The stored name; nil for any.
+    ///   - trace: The root of the chain to which they belong; nil for any.
+    ///   - arguments: Bound arguments that they have, with equal values; empty for any.
     ///   - start: The row after which to begin, to read a long list in parts.
     ///   - limit: The most to return, from 1.
     /// - Returns: The handlers, with secrets masked.
     /// - Throws: ``HandlerError`` with the codes of the store.
+    /// - Complexity: In the number of handlers that have not ended; all are read until the limit is reached.
     public func handlers(
-        in state: HandlerStatus.State? = nil, after start: AnyHandlerID? = nil, limit: Int = 100
+        in state: HandlerStatus.State? = nil, named name: String? = nil, trace: AnyHandlerID? = nil,
+        arguments: Record = [:], after start: AnyHandlerID? = nil, limit: Int = 100
     ) throws(HandlerError) -> [HandlerStatus] {
         let condition = state.map { "\($0.stored.condition) AND " } ?? ""
-        return try all(
-            HandlerStatus.select("\(condition)id > ? ORDER BY id LIMIT ?"),
-            start ?? AnyHandlerID(rawValue: 0), limit, read: HandlerStatus.read)
+        let query = HandlerStatus.select(
+            """
+            \(condition)id > ? AND name = coalesce(?, name) AND coalesce(trace, id) = coalesce(?, trace, id)
+            ORDER BY id LIMIT ?
+            """)
+        var (found, last): ([HandlerStatus], AnyHandlerID) = ([], start ?? AnyHandlerID(rawValue: 0))
+        while found.count < limit {
+            // Only what has no condition of its own is read in pieces.
+            let piece = arguments.isEmpty ? limit : HandlerStatus.piece
+            let rows = try all(query, last, name, trace, piece) {
+                (row) throws(HandlerError) in (status: try HandlerStatus.read(row), arguments: row.blob(3))
+            }
+            for row in rows where found.count < limit {
+                if try row.status.holds(arguments, row.arguments) { found.append(row.status) }
+            }
+            guard rows.count == piece, let end = rows.last?.status.id else { break }
+            last = end
+        }
+        return found
     }
 
     /// Returns the quarantined calls that were dropped because newer ones came: 1000 calls of a standing handler are kept, and

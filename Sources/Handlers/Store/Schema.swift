@@ -125,6 +125,21 @@ public struct Schema: Sendable {
             -- The boot in which commits were made without a sync; NULL while all commits are synced. See `StoredPlace`.
             ALTER TABLE place ADD COLUMN boot TEXT;
             """,
+            """
+            -- A name that the program gives a handler; only one that has not ended has it.
+            ALTER TABLE handler ADD COLUMN key TEXT;
+            CREATE UNIQUE INDEX handler_key ON handler(key) WHERE key IS NOT NULL;
+            ALTER TABLE ending ADD COLUMN key TEXT;
+            CREATE INDEX ending_key ON ending(key, handler) WHERE key IS NOT NULL;
+            -- Signals that came before the handler with their key.
+            CREATE TABLE early_signal(
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                key TEXT NOT NULL,
+                value BLOB NOT NULL,
+                expires_at INTEGER NOT NULL);
+            CREATE INDEX early_signal_key ON early_signal(key, id);
+            CREATE INDEX early_signal_expiry ON early_signal(expires_at);
+            """,
         ])
 
     /// Brings this module's tables to the newest version, inside the caller's transaction.

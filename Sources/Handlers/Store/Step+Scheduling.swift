@@ -50,13 +50,10 @@ extension Step {
         _ handler: Durable<TimerFired>, after delay: Duration, every period: Duration? = nil,
         in scope: HandlerScope? = nil
     ) throws(HandlerError) -> HandlerID<TimerFired> {
-        let delay = BuiltInFault.earlyTimer.isOn ? .seconds(delay.components.seconds) : delay
-        let timing = Transaction.Timing(
-            due: transaction.now + max(.zero, delay),
-            period: period.map { max(.milliseconds(1), $0) },
-            scope: scope, isTimer: true)
-        return HandlerID(
-            of: try transaction.bind(handler, kind: period == nil ? .once : .standing, timing: timing))
+        HandlerID(
+            of: try transaction.bind(
+                handler, kind: period == nil ? .once : .standing,
+                timing: .init(timerAfter: delay, every: period, scope, now)))
     }
 
     /// The connected time of a scope: what timeouts count.

@@ -9,6 +9,18 @@ extension Transaction {
         var period: Duration?
         var scope: HandlerScope?
         var isTimer = false
+
+        init(due: Timestamp? = nil, timeout: Duration? = nil, scope: HandlerScope? = nil) {
+            (self.due, self.timeout, self.scope) = (due, timeout, scope)
+        }
+
+        init(timerAfter delay: Duration, every period: Duration?, _ scope: HandlerScope?, _ now: Timestamp) {
+            let delay = BuiltInFault.earlyTimer.isOn ? .seconds(delay.components.seconds) : delay
+            due = now + max(.zero, delay)
+            self.period = period.map { max(.milliseconds(1), $0) }
+            self.scope = scope
+            isTimer = true
+        }
     }
 
     func bind<Context>(_ handler: Durable<Context>, kind: Kind) throws(HandlerError) -> AnyHandlerID {
@@ -23,7 +35,7 @@ extension Transaction {
     }
 
     func bind<Context>(
-        _ handler: Durable<Context>, kind: Kind, timing: Timing
+        _ handler: Durable<Context>, kind: Kind, timing: Timing, key: String? = nil
     ) throws(HandlerError) -> AnyHandlerID {
         let lane = registry.definition(named: handler.name).map(Lane.init) ?? .inStep
         let connectedDue = try timing.timeout.map { (timeout) throws(HandlerError) in
@@ -32,14 +44,14 @@ extension Transaction {
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
-                connected_due, period, call)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                connected_due, period, call, key)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root, timing.scope?.rawValue, timing.isTimer ? lane.rawValue : 0, timing.due,
                 connectedDue?.milliseconds, timing.period?.milliseconds,
-                timing.isTimer ? try StoredCall(.result).bytes() : nil,
+                timing.isTimer ? try StoredCall(.result).bytes() : nil, key,
             ])
         newDue.add(
             timing.scope, wall: timing.due,

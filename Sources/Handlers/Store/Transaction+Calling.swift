@@ -19,11 +19,11 @@ extension Transaction {
 
     // Made once: a statement is found by its text, soonest by its address.
     private static let selectOnceNotLeased =
-        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
+        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
     private static let selectOncePending =
-        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
+        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
     private static let selectStanding =
-        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
+        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, key FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
 
     /// - Parameter staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not
     ///   its end.
@@ -230,7 +230,7 @@ extension Transaction {
                 id: id, name: row.text(0), version: Int(row.quantity(1)), arguments: row.blob(2),
                 orElseBytes: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
                 deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
-                trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)))
+                trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)), key: row.optionalText(8))
         }
         guard let stored else { throw try noSuchHandler(id) }
         return stored
@@ -239,8 +239,11 @@ extension Transaction {
     /// The row of a handler that was taken, as it was when it was bound.
     private func putBack(_ id: AnyHandlerID, _ stored: StoredHandler) throws(HandlerError) {
         try connection.execute(
-            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?)",
-            [id, stored.name, stored.version, stored.arguments, stored.orElseBytes, now, stored.trace])
+            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, key) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?, ?)",
+            [
+                id, stored.name, stored.version, stored.arguments, stored.orElseBytes, now, stored.trace,
+                stored.key,
+            ])
     }
 
     func bury(
@@ -248,8 +251,8 @@ extension Transaction {
     ) throws(HandlerError) {
         // The primary key refuses a second ending of one handler.
         try connection.execute(
-            "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace) VALUES (?, ?, ?, ?, ?, ?)",
-            [id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace])
+            "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace, key) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace, stored.key])
     }
 
     func noSuchHandler(_ id: AnyHandlerID) throws(HandlerError) -> HandlerError {

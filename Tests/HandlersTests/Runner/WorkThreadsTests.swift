@@ -58,16 +58,13 @@ private final class Joining: DrivenLoop {
 
 /// A loop of one turn that says when it goes.
 private final class Leaving: GroupedLoop {
-    private let gone: Monitor<Bool>?
+    private let gone: Monitor<Bool>
     private let work: Blocked
     var place: ObjectIdentifier { work.place }
 
-    init(_ gone: Monitor<Bool>?, _ work: Blocked) { (self.gone, self.work) = (gone, work) }
+    init(_ gone: Monitor<Bool>, _ work: Blocked) { (self.gone, self.work) = (gone, work) }
 
-    deinit {
-        usleep(200)
-        gone?.withLock { $0 = true }
-    }
+    deinit { gone.withLock { $0 = true } }
 
     func startTurn(_ found: [PollEntry]) -> (any GroupedWork)? { work }
     func endTurn() -> Pause? { nil }
@@ -85,6 +82,11 @@ private final class Leaving: GroupedLoop {
         workers.add(Turn(loop, []), in: loop.place) { [log] in log.add("\(name) is finished") }
     }
 
+    /// Gives what should not happen some time in which it would.
+    private func expectNothing(after count: Int) {
+        #expect(log.wait(limit: .milliseconds(200)) { $0.count > count ? $0 : nil } == nil)
+    }
+
     @Test(
         "A2 turns of a place wait while the place is busy, and then have their work together and in their order"
     )
@@ -92,6 +94,7 @@ private final class Leaving: GroupedLoop {
         let (workers, place) = (WorkThreads(4, "work"), Place())
         for name in ["a", "b", "c", "d"] { add(name, to: workers, in: place) }
         #expect(log.first(1) == ["a starts"])
+        expectNothing(after: 1)
         mayEnd.withLock { $0 = true }
         let log = log.first(12)
         let done = log.filter { !$0.hasSuffix("finished") }
@@ -107,6 +110,7 @@ private final class Leaving: GroupedLoop {
         let (workers, places) = (WorkThreads(2, "work"), [Place(), Place(), Place()])
         for (name, place) in zip(["a", "b", "c"], places) { add(name, to: workers, in: place) }
         #expect(Set(log.first(2)) == ["a starts", "b starts"])
+        expectNothing(after: 2)
         mayEnd.withLock { $0 = true }
         let place = log.first(9).firstIndex(of: "c starts") ?? 0
         #expect(log.first(9)[..<place].contains { $0 == "a ends" || $0 == "b ends" })
@@ -173,23 +177,17 @@ private final class Leaving: GroupedLoop {
         running.join()
     }
 
-    @Test("A2 a loop whose last turn a worker called is gone when its end was waited for")
-    func released() throws {
+    @Test(
+        "A2 a loop whose last turn a worker called is gone when the turn is finished, before its end can be waited for"
+    )
+    func released() {
         let workers = WorkThreads(2, "work")
-        workers.isNeeded = true
-        let loops = SharedThreads(1, "loops", blocksSignals: true, workers: workers)
-        let (place, mayEnd) = (Place(), Monitor(true))
-        for _ in 0..<200 {
-            let gone = Monitor(false)
-            // They end together, each while the worker is not done with the others.
-            let running = try (0..<3).map { number in
-                try loops.start("", blocksSignals: true) { [log] in
-                    Leaving(number == 0 ? gone : nil, Blocked("", in: place, log, until: mayEnd))
-                }
-            }
-            running[0].join()
-            try #require(gone.withLock { $0 })
-            for loop in running { loop.join() }
-        }
+        let (gone, finished) = (Monitor(false), Monitor<Bool?>(nil))
+        mayEnd.withLock { $0 = true }
+        let place = Place()
+        workers.add(
+            Turn(Leaving(gone, Blocked("a", in: place, log, until: mayEnd)), []), in: ObjectIdentifier(place)
+        ) { finished.withLock { $0 = gone.withLock(\.self) } }
+        #expect(finished.wait(limit: .seconds(30)) { $0 } == true)
     }
 }

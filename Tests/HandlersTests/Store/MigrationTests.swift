@@ -31,7 +31,7 @@ import Testing
             let store = try openStore(folder.file(), schemas: [other])
             #expect(
                 try store.texts("SELECT module || version FROM module_schema ORDER BY module")
-                    == ["handlers5", "notes1", "other1"])
+                    == ["handlers6", "notes1", "other1"])
         }
     }
 

@@ -1,0 +1,154 @@
+/// Keys of handlers, and signals to them.
+extension Transaction {
+    /// The maximum number of bytes of a key.
+    static let longestKey = 512
+    /// The maximum number of signals that wait for one key.
+    static let maximumSignals = 1000
+
+    /// The handler that has a key and has not ended.
+    struct KeyHolder {
+        let id: AnyHandlerID
+        let name: String
+        let kind: Int64
+        let scope: HandlerScope?
+        /// Whether nothing has called it yet.
+        let isUncalled: Bool
+    }
+
+    func holder(of key: String) throws(HandlerError) -> KeyHolder? {
+        try connection.first("SELECT id, name, kind, scope, state, call FROM handler WHERE key = ?", [key]) {
+            row in
+            KeyHolder(
+                id: AnyHandlerID(rawValue: row.integer(0)), name: row.text(1), kind: row.integer(2),
+                scope: row.optionalText(3).map { HandlerScope($0) },
+                isUncalled: row.integer(4) == State.pending.rawValue && row.isNull(5))
+        }
+    }
+
+    private func check(_ key: String) throws(HandlerError) {
+        guard 1...Self.longestKey ~= key.utf8.count, !key.utf8.contains(0) else {
+            throw HandlerError(
+                .invalidKey,
+                "a key has 1 to \(Self.longestKey) bytes and no U+0000; this one has \(key.utf8.count) bytes")
+        }
+    }
+
+    // MARK: Binding
+
+    func bind<Context>(
+        _ handler: Durable<Context>, kind: Kind, timing: Timing, key: String, ifTaken rule: KeyRule
+    ) throws -> AnyHandlerID {
+        try check(key)
+        if let other = try holder(of: key) {
+            let isSame = canonical(other.name) == canonical(handler.name)
+            if rule == .keep, isSame { return other.id }
+            guard rule == .replace else { throw taken(key, by: other, isSame ? nil : handler.name) }
+            try replace(other)
+            // The invalidation handler may have bound another one.
+            if let other = try holder(of: key) { throw taken(key, by: other, nil) }
+        }
+        let id = try bind(handler, kind: kind, timing: timing, key: key)
+        if let definition = registry.definition(named: handler.name), definition.takesSignals {
+            try deliverEarlySignals(key, to: id, definition, kind, timing.scope)
+        }
+        return id
+    }
+
+    private func canonical(_ name: String) -> String { registry.definition(named: name)?.id ?? name }
+
+    private func taken(_ key: String, by other: KeyHolder, _ name: String?) -> HandlerError {
+        HandlerError(
+            .keyTaken,
+            "the handler \(other.id) ('\(other.name)') has the key '\(key)'\(name.map { " and is no '\($0)'" } ?? ""); invalidate it, or take another key"
+        )
+    }
+
+    private func replace(_ other: KeyHolder) throws {
+        // Its invalidation may fail and be tried again, and does not hold the key meanwhile.
+        try connection.execute("UPDATE handler SET key = NULL WHERE id = ?", [other.id])
+        guard let scope = other.scope else {
+            _ = try invalidate(other.id, reason: .replaced, overrides: [:], environment: nil)
+            return
+        }
+        // Only a runner knows the environment of that scope.
+        try connection.execute(
+            """
+            UPDATE handler SET state = \(State.pending.sql), due = ?, connected_due = NULL, lane = ?, call = ?,
+                attempts = 0, lease = NULL
+            WHERE id = ?
+            """, [now, Lane.inStep.rawValue, StoredCall(.invalidated, reason: .replaced).bytes(), other.id])
+        newDue.add(scope, wall: now)
+    }
+
+    // MARK: Signals
+
+    func signal(_ key: String, _ signal: Signal, keptFor time: Duration) throws -> Disposition? {
+        try check(key)
+        let holder = try holder(of: key)
+        if let holder, let definition = registry.definition(named: holder.name), !definition.takesSignals {
+            throw HandlerError(
+                .wrongContext,
+                "the handler \(holder.id) ('\(holder.name)') with the key '\(key)' takes no signals; let its context be SignalReceived, or take another key"
+            )
+        }
+        guard let holder, holder.isUncalled else {
+            try keep(signal.bytes, for: key, time)
+            return nil
+        }
+        let context = ContextSource.given(signal)
+        return holder.kind == Kind.standing.rawValue
+            ? try callStanding(holder.id, overrides: [:], context: context)
+            : try end(holder.id, .result, overrides: [:], context: context)
+    }
+
+    private func keep(_ value: [UInt8], for key: String, _ time: Duration) throws(HandlerError) {
+        let count = try connection.first(
+            "SELECT count(*) FROM (SELECT 1 FROM early_signal WHERE key = ? LIMIT ?) AS waiting",
+            [key, Self.maximumSignals]
+        ) { $0.integer(0) }
+        guard count ?? 0 < Self.maximumSignals else {
+            throw HandlerError(
+                .tooManySignals,
+                "\(Self.maximumSignals) signals wait for a handler with the key '\(key)'; bind one, or send fewer"
+            )
+        }
+        try connection.execute(
+            "INSERT INTO early_signal(key, value, expires_at) VALUES (?, ?, ?)", [key, value, now + time])
+    }
+
+    private func takeEarlySignal(_ key: String) throws(HandlerError) -> [UInt8]? {
+        let first = try connection.first(
+            "SELECT id, value FROM early_signal WHERE key = ? AND expires_at > ? ORDER BY id LIMIT 1",
+            [key, now]
+        ) { (id: $0.integer(0), value: $0.blob(1)) }
+        guard let first else { return nil }
+        try connection.execute("DELETE FROM early_signal WHERE id = ?", [first.id])
+        return first.value
+    }
+
+    private func deliverEarlySignals(
+        _ key: String, to id: AnyHandlerID, _ definition: Definition, _ kind: Kind, _ scope: HandlerScope?
+    ) throws {
+        guard kind == .once else {
+            while let value = try takeEarlySignal(key) {
+                _ = try callStanding(id, overrides: [:], context: .given(Signal(bytes: value)))
+            }
+            return
+        }
+        // By a runner: in this step, handlers that bind each other for many signals would be nested as deeply.
+        guard let value = try takeEarlySignal(key) else { return }
+        try connection.execute(
+            "UPDATE handler SET call = ?, input = ?, due = ?, connected_due = NULL, lane = ? WHERE id = ?",
+            [StoredCall(.result).bytes(), value, now, Lane(definition).rawValue, id])
+        newDue.add(scope, wall: now)
+    }
+
+    /// Drops signals whose handler was not bound in time.
+    ///
+    /// - Returns: Whether there may be more.
+    func dropExpiredSignals(limit: Int) throws(HandlerError) -> Bool {
+        try connection.execute(
+            "DELETE FROM early_signal WHERE id IN (SELECT id FROM early_signal WHERE expires_at <= ? LIMIT ?)",
+            [now, limit]) == limit
+    }
+}
