@@ -39,6 +39,32 @@ enum Shop {
     // snippet.end
 }
 
+struct Payment: Codable {
+    var cents: Int
+}
+
+extension Shop {
+    // snippet.paid
+    /// Waits for a signal.
+    @Handler("shop.paid")
+    static func paid(_ call: borrowing Call<SignalReceived<Payment>>, order: String) throws {
+        try call.step.execute(
+            "INSERT INTO letter VALUES (?)", "order \(order): thank you for \(call.value.cents) cents")
+    }
+
+    /// Runs instead after three days.
+    @Handler("shop.not-paid")
+    static func notPaid(_ call: borrowing Call<Invalidation>, order: String) throws {
+        try call.step.execute("INSERT INTO letter VALUES (?)", "order \(order) is canceled: \(call.reason)")
+    }
+    // snippet.end
+
+    @Handler("shop.clean-up")
+    static func cleanUp(_ call: borrowing Call<TimerFired>) throws {
+        try call.step.execute("DELETE FROM letter WHERE text = ''")
+    }
+}
+
 let tables = Schema(module: "shop", migrations: ["CREATE TABLE letter(text TEXT NOT NULL)"])
 // snippet.runner
 let store = try HandlerStore(path: "reminders.db", registry: .discovered(), schemas: [tables])
@@ -51,6 +77,17 @@ try store.step { step in
     let charge = try Shop.charge(customer: "Bob", cents: 1999)
     try step.schedule(charge.orElse(Shop.chargeFailed(customer: "Bob")), after: .zero)
 }
+// snippet.end
+// snippet.key
+try store.step { step in
+    // Each time the program starts; there is one timer all the same.
+    try step.schedule(Shop.cleanUp(), key: "clean-up", after: .seconds(3600), every: .seconds(86_400))
+    let paid = try Shop.paid(order: "17").orElse(Shop.notPaid(order: "17"))
+    try step.bind(paid, key: "payment-17", deadline: step.now + .seconds(259_200))
+}
+// snippet.end
+// snippet.signal
+try store.step { step in try step.signal("payment-17", Payment(cents: 450)) }
 // snippet.end
 try await Task.sleep(for: .seconds(2))
 await runner.close(finishing: .seconds(10))

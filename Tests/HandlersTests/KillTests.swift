@@ -68,5 +68,63 @@
                 #expect(try store.waiting().isEmpty == committed)
             }
         }
+
+        @Test(
+            "H24 killed while a signal calls its handler, or while a handler gets one that waited: all of it has happened, or nothing, and then it happens once",
+            arguments: [Failpoint.beforeHandler, .beforeCommit, .afterCommit], [false, true])
+        func signal(_ failpoint: Failpoint, isEarly: Bool) async throws {
+            // The runner calls the handler of an early signal.
+            if isEarly, failpoint == .beforeHandler { return }
+            try await withFolder { folder in
+                let store = try openSignalStore(folder.file())
+                try store.step { step in
+                    if isEarly {
+                        try step.signal("key", "now")
+                    } else {
+                        try step.bind(Hear(name: "Juliet").durable, key: "key")
+                    }
+                }
+                await #expect(processExitsWith: .signal(SIGKILL)) {
+                    [
+                        path = folder.file() as String, name = failpoint.rawValue as String,
+                        isEarly = isEarly as Bool
+                    ] in
+                    let store = try openSignalStore(path)
+                    setenv("HANDLERS_FAILPOINT", "\(name):kill:1", 1)
+                    try store.step { step in try send(isEarly, in: step) }
+                }
+                let next = try openSignalStore(folder.file())
+                if failpoint != .afterCommit {
+                    #expect(try next.notes() == [])
+                    try next.step { step in try send(isEarly, in: step) }
+                }
+                let runner = try HandlerRunner(next)
+                defer { runner.close() }
+                try runner.runDue()
+                #expect(try next.notes() == ["sent", "now, Juliet"])
+                #expect(try next.step { try $0.status(ofKey: "key") } == nil)
+                #expect(try next.integer("SELECT count(*) FROM early_signal") == 0)
+            }
+        }
+    }
+
+    private struct Hear: Handler {
+        static let id = "kill.hear"
+        var name: String
+        func run(_ call: borrowing Call<SignalReceived<String>>) throws {
+            try call.step.note("\(call.value), \(name)")
+        }
+    }
+
+    private func openSignalStore(_ path: String) throws -> HandlerStore { try openStore(path, [Hear.self]) }
+
+    /// What a program does in the step of a signal, or of the handler that an early one waits for.
+    private func send(_ isEarly: Bool, in step: borrowing Step) throws {
+        try step.note("sent")
+        if isEarly {
+            try step.bind(Hear(name: "Juliet").durable, key: "key")
+        } else {
+            try step.signal("key", "now")
+        }
     }
 #endif

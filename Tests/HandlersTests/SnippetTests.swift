@@ -53,7 +53,9 @@ import TestServers
                 BuiltProduct.path("Reminders"), [], folder: folder.path, output: .pipe)
             let output = try child.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
             #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0)
-            #expect(output == "Bob paid 1999 cents\nAda, please pay\n")
+            #expect(
+                output
+                    == "order 17: thank you for 450 cents\nBob paid 1999 cents\nAda, please pay\n")
         }
     }
 
