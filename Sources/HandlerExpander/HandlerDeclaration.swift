@@ -45,9 +45,13 @@ struct HandlerDeclaration {
         Self.checkForm(of: function, parameters, report: &report)
         Self.checkIsolation(of: function, isStatic: isStatic, owner: owner, report: &report)
         Self.checkPath(of: function, isStatic: isStatic, attribute: node, read: attribute, report: &report)
+        if let limit = attribute.limit, parameters.form != .leased {
+            report.error(.limitInStep, at: limit)
+        }
 
         self.attribute = attribute
         self.attribute.retry = attribute.retry?.replacingSelf(with: owner.name)
+        self.attribute.limit = attribute.limit?.replacingSelf(with: owner.name)
         self.attribute.availability = attribute.availability?.replacingSelf(with: owner.name)
         self.attribute.upcast = attribute.upcast?.replacingSelf(with: owner.name)
         self.owner = owner

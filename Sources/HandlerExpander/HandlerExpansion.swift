@@ -10,8 +10,8 @@ struct HandlerExpansion {
     static let types: Set = ["CodingKeys", "Context"]
     /// The other names that hide the user's inside the added type, besides the arguments.
     static let members: Set = [
-        "aliases", "arguments", "availability", "decoder", "durable", "id", "retry", "run", "storedArguments",
-        "upcast", "version",
+        "aliases", "arguments", "availability", "decoder", "durable", "id", "limit", "retry", "run",
+        "storedArguments", "upcast", "version",
     ]
 
     let handler: HandlerDeclaration
@@ -61,6 +61,9 @@ extension HandlerExpansion {
         }
         if let retry = handler.attribute.retry {
             lines.append("static var retry: Handlers::RetryPolicy { \(retry) }")
+        }
+        if let limit = handler.attribute.limit {
+            lines.append("static var limit: Swift::Duration? { \(limit) }")
         }
         if let availability = handler.attribute.availability {
             lines.append("static var availability: Handlers::Availability { \(availability) }")

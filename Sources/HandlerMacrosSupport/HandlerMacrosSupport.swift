@@ -29,7 +29,7 @@
 /// ``/Handlers/AsyncHandler``:
 ///
 /// ```swift
-/// @Handler("upload.slot-given", retry: .init(attempts: 10), availability: .mainOnly)
+/// @Handler("upload.slot-given", retry: .init(attempts: 10), limit: .seconds(600), availability: .mainOnly)
 /// static func slotGiven(_ call: AsyncCall<UploadSlot>, file: String) async throws {
 ///     try await put(file, at: call.url, key: call.idempotencyKey)
 ///     try call.end { step in try step.execute("UPDATE upload SET done = 1 WHERE file = ?", file) }
@@ -58,12 +58,13 @@
 ///     ``/Handlers/DurableHandler/upcast(_:from:)`` does: `{ arguments, version in arguments.rename("deviceid", to:
 ///     "device") }`.
 ///   - retry: How often and how long it is tried again when it fails.
+///   - limit: How long one attempt of an async function may take; see ``/Handlers/AsyncHandler/limit``.
 ///   - availability: In which processes it runs: `.mainOnly` for what is too much for a short-lived worker.
 @attached(peer, names: overloaded, prefixed(Handler_), prefixed(__handlerRecord_))
 public macro Handler(
     _ id: String, version: Int = 1, aliases: [String] = [], on path: String? = nil,
     upcast: ((inout Record, Int) throws -> Void)? = nil, retry: RetryPolicy = .standard,
-    availability: Availability = .everywhere
+    limit: Duration? = nil, availability: Availability = .everywhere
 ) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")
 
 /// Never compiles: a handler needs an id that never changes. It exists so that the error says what to write.
@@ -74,10 +75,11 @@ public macro Handler(
 ///   - path: See there.
 ///   - upcast: See there.
 ///   - retry: See there.
+///   - limit: See there.
 ///   - availability: See there.
 @attached(peer)
 public macro Handler(
     version: Int = 1, aliases: [String] = [], on path: String? = nil,
     upcast: ((inout Record, Int) throws -> Void)? = nil, retry: RetryPolicy = .standard,
-    availability: Availability = .everywhere
+    limit: Duration? = nil, availability: Availability = .everywhere
 ) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")

@@ -13,6 +13,8 @@ struct Definition: Sendable {
     let version: Int
     let retry: RetryPolicy
     let availability: Availability
+    /// How long one attempt of an async handler may take.
+    let limit: Duration?
     let place: String
     let signature: @Sendable () throws(HandlerError) -> HandlerSignature
     let body: Body
@@ -27,6 +29,7 @@ struct Definition: Sendable {
         version = H.version
         retry = H.retry
         availability = H.availability
+        limit = (handler as? any AsyncHandler.Type)?.limit
         context = H.Context.self
         self.place = place
         signature = { () throws(HandlerError) in try HandlerSignature(handler) }
@@ -148,6 +151,8 @@ struct StoredHandler: Sendable {
     var trace: AnyHandlerID?
     /// What the program calls it.
     var key: String?
+    /// Whether a process runs it under a lease.
+    var isLeased = false
     /// Whether it stays after the call.
     var isStanding = false
 

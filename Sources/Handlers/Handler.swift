@@ -123,7 +123,15 @@ public protocol AsyncHandler: DurableHandler where Context: RestorableContext {
     // Said again so that the compiler finds it by looking at `run`.
     associatedtype Context
 
+    /// How long one attempt may take, by the machine's clock; nil, unless said otherwise, for any time.
+    ///
+    /// Then its task is canceled, and the attempt has failed with `tookTooLong`, unless it ends the handler all the same. If the task goes on, the
+    /// runner waits for it no longer than ``HandlerRunner/Configuration/grace``.
+    static var limit: Duration? { get }
+
     /// Runs under a lease, outside the transaction.
+    ///
+    /// Its task is canceled at its ``limit``, when the handler is invalidated or discarded, and when the runner is closed.
     ///
     /// Returning without having called ``AsyncCall/end(_:)`` ends the handler without further effects.
     ///
@@ -131,6 +139,10 @@ public protocol AsyncHandler: DurableHandler where Context: RestorableContext {
     /// - Throws: Any error; it is tried again as ``DurableHandler/retry`` says and then quarantined. An
     ///   error after `end` changes nothing.
     func run(_ call: AsyncCall<Context>) async throws
+}
+
+extension AsyncHandler {
+    public static var limit: Duration? { nil }
 }
 
 /// The processes in which a handler runs.

@@ -74,6 +74,8 @@ extension ErrorCode where Failure == HandlerError {
     package static var contextNotRestorable: Self { Self(rawValue: "context-not-restorable") }
     /// An async handler was ended after it had lost its lease or had ended.
     public static var leaseLost: Self { Self(rawValue: "lease-lost") }
+    /// An attempt of an async handler took longer than its limit.
+    public static var tookTooLong: Self { Self(rawValue: "took-too-long") }
     /// A step or a read was started inside a step on the same thread, or a read inside a read.
     package static var nestedStep: Self { Self(rawValue: "nested-step") }
     /// Handlers ended each other deeper than any program means to.

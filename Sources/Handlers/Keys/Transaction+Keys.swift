@@ -78,6 +78,7 @@ extension Transaction {
             WHERE id = ?
             """, [now, Lane.inStep.rawValue, StoredCall(.invalidated, reason: .replaced).bytes(), other.id])
         newDue.add(scope, wall: now)
+        newDue.isLeaseLost = true
     }
 
     // MARK: Signals

@@ -9,6 +9,8 @@ extension HandlerRunner {
         package var leases: Int
         /// The time for which endings are kept; of the started runners of a store, the longest counts.
         package var keepEndings: Duration
+        /// How long a canceled async handler may go on; then its place is free for another one.
+        public var grace: Duration
         /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
         /// caller waits for it; then the runner tries again after a second. Of several runners of a store, the oldest gets it. Called outside of steps, on any thread.
         package var onFailure: @Sendable (any Error) -> Void
@@ -20,13 +22,16 @@ extension HandlerRunner {
         /// - Parameters:
         ///   - leases: How many async handlers run at the same time, 1 or more; less counts as 1.
         ///   - keepEndings: For how long the endings of ended handlers are kept, 0 or more.
+        ///   - grace: How long a canceled async handler may go on before its place is given to another one, 0 or more. It cannot end
+        ///     then, but its thread is not free before it returns.
         ///   - onFailure: Gets final failures of handlers, and failures of the store.
         public init(
-            leases: Int = 4, keepEndings: Duration = .seconds(7 * 86_400),
+            leases: Int = 4, keepEndings: Duration = .seconds(7 * 86_400), grace: Duration = .seconds(5),
             onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
         ) {
             self.leases = leases
             self.keepEndings = keepEndings
+            self.grace = grace
             self.onFailure = onFailure
         }
     }

@@ -1,40 +1,60 @@
 /// Async handlers: each runs in a task of its own while this process holds its lease.
 extension HandlerRunner {
     func run(_ lease: Lease) {
-        guard case .leased(let body)? = store.registry.definition(named: lease.stored.name)?.body else {
-            return
-        }
+        guard let definition = store.registry.definition(named: lease.stored.name),
+            case .leased(let body) = definition.body
+        else { return }
+        let attempt = Attempt(lease)
         let isTaken = state.withLock { state in
             if state.isClosed { return false }
-            state.leases[ObjectIdentifier(lease)] = (lease, Task { [self] in await run(lease, body) })
+            state.leases[ObjectIdentifier(lease)] = attempt
+            let task = Task(executorPreference: store.system.asyncHandlers) { [self] in
+                await run(attempt, body)
+            }
+            attempt.started(
+                task, definition.limit.map { limit in Task { await self.end(attempt, after: limit) } })
             return true
         }
         // Closed between the commit of the lease and now.
         if !isTaken { giveBack(lease) }
     }
 
-    private func run(_ lease: Lease, _ body: @Sendable (Invocation, Lease) async throws -> Void) async {
+    private func run(_ attempt: Attempt, _ body: @Sendable (Invocation, Lease) async throws -> Void) async {
         var unsettled: Unsettled?
         do {
             try Failpoint.afterLease.hit()
             // A runner that was closed before this task began has given the lease back: another process runs it.
-            guard state.withLock({ $0.leases[ObjectIdentifier(lease)] != nil }) else { return }
-            unsettled = await lease.run(body)
+            guard state.withLock({ $0.leases[ObjectIdentifier(attempt.lease)] != nil }) else { return }
+            unsettled = await attempt.lease.run(body) { attempt.cause ?? $0 }
         } catch {
             failed(error)
         }
-        if let unsettled { failed(unsettled.failure) }
-        state.withLock { state in
+        attempt.ended()
+        finish(attempt, unsettled)
+    }
+
+    /// Frees the place of an attempt that has ended.
+    ///
+    /// - Parameter unsettled: Its failure if that could not be stored.
+    /// - Returns: False when that was done before.
+    @discardableResult
+    private func finish(_ attempt: Attempt, _ unsettled: Unsettled?) -> Bool {
+        let isHere = state.withLock { state in
+            guard state.leases.removeValue(forKey: ObjectIdentifier(attempt.lease)) != nil else {
+                return false
+            }
             if let unsettled { state.unsettled.append(unsettled) }
-            state.leases[ObjectIdentifier(lease)] = nil
             state.leasesEnded += 1
+            return true
         }
+        if let unsettled { failed(unsettled.failure) }
         // A closed runner makes no further pass, which would store the failure.
         if let unsettled, isClosed { giveBack(unsettled.lease) }
-        if unsettled != nil { loop.addUnsettled(self) }
+        if isHere, unsettled != nil { loop.addUnsettled(self) }
         passes.announce()
         lookAtStarved()
         loop.wakeDrains()
+        return isHere
     }
 
     private func giveBack(_ lease: Lease) {
@@ -51,6 +71,55 @@ extension HandlerRunner {
         while let next = state.withLock({ $0.unsettled.first }) {
             try store.step { try $0.transaction.fail(next.lease, next.error) }
             state.withLock { state in state.unsettled.removeAll { $0.lease === next.lease } }
+        }
+    }
+
+    // MARK: Canceling
+
+    private func end(_ attempt: Attempt, after limit: Duration) async {
+        do { try await store.system.sleep(limit) } catch { return }
+        await cancel(
+            attempt,
+            because: HandlerError(
+                .tookTooLong,
+                "the handler '\(attempt.lease.stored.name)' took longer than its limit of \(limit)"))
+    }
+
+    /// Cancels an attempt, and waits for its end no longer than the grace.
+    private func cancel(_ attempt: Attempt, because cause: HandlerError) async {
+        guard attempt.cancel(because: cause) else { return }
+        do { try await store.system.sleep(grace) } catch { return }
+        abandon(attempt, cause)
+    }
+
+    /// Lets an attempt go that goes on although it was canceled. It can no longer end the handler, whose row is tried again.
+    private func abandon(_ attempt: Attempt, _ cause: HandlerError) {
+        let lease = attempt.lease
+        guard state.withLock({ $0.leases[ObjectIdentifier(lease)] != nil }) else { return }
+        var unsettled: Unsettled?
+        do {
+            try store.step { try $0.transaction.fail(lease, cause) }
+        } catch {
+            unsettled = Unsettled(lease: lease, error: cause, failure: error)
+        }
+        guard finish(attempt, unsettled) else { return }
+        abandoned.add(1, ordering: .relaxed)
+        store.log?.write(.warning, .handlers) {
+            "the handler \(lease.handler) ('\(lease.stored.name)') goes on \(self.grace) after it was canceled; it is waited for no longer"
+        }
+    }
+
+    /// Cancels the handlers whose lease this process has lost: they were invalidated or discarded.
+    ///
+    /// - Throws: ``HandlerError`` when the store fails.
+    func cancelLost() throws {
+        let attempts = state.withLock { Array($0.leases.values) }
+        if attempts.isEmpty { return }
+        let held = try store.step { try $0.transaction.leases() }
+        for attempt in attempts where !attempt.lease.hasEnded {
+            guard held[attempt.lease.handler] != attempt.lease.epoch else { continue }
+            let cause = attempt.lease.lost("it was ended meanwhile")
+            Task { await cancel(attempt, because: cause) }
         }
     }
 }

@@ -20,7 +20,7 @@ public final class HandlerRunner: Sendable {
     struct State {
         var environments: [HandlerScope: any HandlerEnvironment] = [:]
         /// By the lease and not by its row: one that is over may be leased again before its task has gone.
-        var leases: [ObjectIdentifier: (lease: Lease, task: Task<Void, Never>)] = [:]
+        var leases: [ObjectIdentifier: Attempt] = [:]
         /// The number of async handlers that have run here, whatever their outcome.
         var leasesEnded = 0
         /// Scopes with async handlers for which no lease was left, and the turn in which each got one last, 0 for none.
@@ -53,6 +53,9 @@ public final class HandlerRunner: Sendable {
     let passes = News()
     let leaseLimit: Int
     let keepEndings: Duration
+    /// How long a canceled async handler may go on before it is waited for no longer.
+    let grace: Duration
+    let abandoned = Atomic(0)
     /// Runs the loop, if this runner starts first.
     let driver: any LoopDriver
     private let onFailure: @Sendable (any Error) -> Void
@@ -67,6 +70,7 @@ public final class HandlerRunner: Sendable {
         self.store = store
         leaseLimit = max(1, configuration.leases)
         keepEndings = max(.zero, configuration.keepEndings)
+        grace = max(.zero, configuration.grace)
         onFailure = configuration.onFailure
         driver = configuration.driver ?? store.system.driver
         loop = try store.listeners.dueListener { () throws(HandlerError) in try RunnerLoop(store.time) }
@@ -182,6 +186,9 @@ public final class HandlerRunner: Sendable {
         scope.map { scope in state.withLock { $0.environments[scope] != nil } } ?? true
     }
 
+    /// The number of async handlers that went on after they were canceled and that are waited for no longer, since the runner was made.
+    public var abandonedHandlers: Int { abandoned.load(ordering: .relaxed) }
+
     // MARK: Running
 
     /// Runs on a thread until ``close()``; all runners of a store share it. Does nothing when it runs already.
@@ -266,7 +273,7 @@ public final class HandlerRunner: Sendable {
         }
         store.listeners.removeRunner(self)
         passes.announce()
-        for (_, task) in old.leases.values { task.cancel() }
+        for attempt in old.leases.values { attempt.cancel() }
         let leases = old.leases.values.map(\.lease) + old.unsettled.map(\.lease)
         let living = old.isRunning ? old.living.filter(loop.disconnect) : []
         if leases.isEmpty && living.isEmpty { return }

@@ -11,6 +11,9 @@ extension RunnerLoop {
     func pass(in store: HandlerStore, while isWanted: () -> Bool) throws -> Duration? {
         while let runner = takeUnsettled() { try settle(runner) }
         try store.recoverDead()
+        if areLeasesLost.exchange(false, ordering: .relaxed) {
+            for runner in state.withLock({ $0.started }) { try cancelLost(of: runner) }
+        }
         try withLooking { try $0.hasten(store) }
         let restOfSurvey = try survey(store)
         var ready = timetable.withLock {
@@ -50,6 +53,15 @@ extension RunnerLoop {
         state.withLock { $0.unsettled.isEmpty ? nil : $0.unsettled.removeFirst() }
     }
 
+    private func cancelLost(of runner: HandlerRunner) throws {
+        do {
+            try runner.cancelLost()
+        } catch {
+            areLeasesLost.store(true, ordering: .relaxed)
+            throw error
+        }
+    }
+
     private func settle(_ runner: HandlerRunner) throws {
         do {
             try withLooking { _ in try runner.settle() }
@@ -68,6 +80,7 @@ extension RunnerLoop {
         if runner.isFinishing { return nil }
         try withLooking { _ in try runner.settle() }
         try store.recoverDead()
+        try cancelLost(of: runner)
         try withLooking { try $0.hasten(store) }
         var rest: Duration?
         for scope in [nil] + runner.scopes.map(Optional.some) {

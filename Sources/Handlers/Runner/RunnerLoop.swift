@@ -40,6 +40,8 @@ final class RunnerLoop: DueListener {
     let timetable = Mutex(Timetable())
     /// Whether rows may wait that no step of this process has written.
     let needsSurvey = Atomic<Bool>(false)
+    /// Whether handlers that run here may have been ended.
+    let areLeasesLost = Atomic<Bool>(false)
     private let signal: WakeSignal
     /// One look at a time.
     private let looking = Mutex<Void>(())
@@ -134,9 +136,11 @@ final class RunnerLoop: DueListener {
     /// Adds the rows that a step has committed.
     func add(_ new: NewDue) {
         if new.isAnywhere { needsSurvey.store(true, ordering: .relaxed) }
+        let isAsked = new.isAnywhere || new.isLeaseLost
+        if isAsked { areLeasesLost.store(true, ordering: .relaxed) }
         let isEarlier = timetable.withLock { timetable in
             // Every one is added, whatever the others say.
-            new.times.reduce(new.isAnywhere) { timetable.add($1.key, $1.value) || $0 }
+            new.times.reduce(isAsked) { timetable.add($1.key, $1.value) || $0 }
         }
         if isEarlier { signal.raise() }
     }

@@ -48,7 +48,7 @@ public final class HandlerStore: Sendable {
     /// The clocks of this store.
     package let time: TimeSource
     package let system: SystemServices
-    private let log: HandlerLog?
+    let log: HandlerLog?
     /// Slot of this store among the processes that have the file open.
     let slot: any ProcessPresence
     // Touched only while `lock` is held, except in `init`.

@@ -29,24 +29,36 @@ final class Lease: Sendable {
         self.store = store
     }
 
+    /// Whether a closing step runs, or has succeeded.
+    var hasEnded: Bool { isClosed.withLock { $0 } }
+
     /// Runs the handler to its end, whichever it is.
     ///
+    /// - Parameter cause: Returns the error with which the attempt fails, from the one that was thrown.
     /// - Returns: What is still to be stored, because the store failed as well; else nil.
-    func run(_ body: @Sendable (Invocation, Lease) async throws -> Void) async -> Unsettled? {
+    func run(
+        _ body: @Sendable (Invocation, Lease) async throws -> Void,
+        failingWith cause: (any Error) -> any Error
+    ) async -> Unsettled? {
         do {
             try await body(
                 Invocation(stored: stored, overrides: call.overrides ?? Record(), context: context), self)
             if !isClosed.withLock({ $0 }) { try close { _ in } }
         } catch  where isClosed.withLock({ $0 }) {
             // It has ended; what came after that changes nothing.
-        } catch let error as HandlerError where error.code == .leaseLost {
-            // Somebody else runs it, or ended it.
         } catch {
-            do {
-                try store.step { try $0.transaction.fail(self, error) }
-            } catch let failure { return Unsettled(lease: self, error: error, failure: failure) }
+            return fail(cause(error))
         }
         return nil
+    }
+
+    private func fail(_ error: any Error) -> Unsettled? {
+        // Somebody else runs it, or ended it.
+        if (error as? HandlerError)?.code == .leaseLost { return nil }
+        do {
+            try store.step { try $0.transaction.fail(self, error) }
+            return nil
+        } catch let failure { return Unsettled(lease: self, error: error, failure: failure) }
     }
 
     /// The closing step.
@@ -86,7 +98,7 @@ extension Transaction {
             claim: {
                 try read(
                     row.id,
-                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key FROM handler WHERE id = ?"
+                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state FROM handler WHERE id = ?"
                 )
             },
             run: { stored, input in
@@ -168,6 +180,14 @@ extension Transaction {
             "UPDATE handler SET state = \(State.pending.sql), due = ?, lease = NULL, attempts = ? WHERE id = ?",
             [now, lease.stored.attempts, lease.handler])
         newDue.isAnywhere = true
+    }
+
+    /// The epochs of the leases of this process.
+    func leases() throws(HandlerError) -> [AnyHandlerID: Int64] {
+        let held = try connection.all(
+            "SELECT id, epoch FROM handler WHERE \(State.leased.condition) AND lease = ?", [slot.number]
+        ) { (id: AnyHandlerID(rawValue: $0.integer(0)), epoch: $0.integer(1)) }
+        return Dictionary(uniqueKeysWithValues: held.map { ($0.id, $0.epoch) })
     }
 
     private func holds(_ lease: Lease) throws(HandlerError) -> Bool {

@@ -21,7 +21,10 @@ struct NewDue {
     /// Whether rows may wait in any scope.
     var isAnywhere = false
 
-    var isEmpty: Bool { times.isEmpty && !isAnywhere }
+    /// Whether a process may have lost the lease of a handler that it runs.
+    var isLeaseLost = false
+
+    var isEmpty: Bool { times.isEmpty && !isAnywhere && !isLeaseLost }
 
     mutating func add(_ scope: HandlerScope?, wall: Timestamp? = nil, monotonic: Duration? = nil) {
         guard wall != nil || monotonic != nil else { return }

@@ -17,11 +17,14 @@ package struct SystemServices: Sendable {
     package var boot: @Sendable () -> String?
     /// Waits in a task.
     package var sleep: @Sendable (Duration) async throws -> Void
+    /// Runs the tasks of async handlers; nil for the threads of all tasks.
+    package var asyncHandlers: (any TaskExecutor)?
 
     package init(
         driver: any LoopDriver = ThreadDriver(), files: any StoreFiles = SystemFiles(),
         boot: @escaping @Sendable () -> String? = ThisProcess.bootID,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
+        asyncHandlers: (any TaskExecutor)? = AsyncHandlerThreads.shared,
         presence: @escaping Presence = { (path, whenAlone, recover) throws(HandlerError) in
             try ProcessSlot(path: path, whenAlone: whenAlone, recover: recover)
         }
@@ -31,5 +34,6 @@ package struct SystemServices: Sendable {
         self.files = files
         self.boot = boot
         self.sleep = sleep
+        self.asyncHandlers = asyncHandlers
     }
 }

@@ -19,11 +19,11 @@ extension Transaction {
 
     // Made once: a statement is found by its text, soonest by its address.
     private static let selectOnceNotLeased =
-        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
+        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
     private static let selectOncePending =
-        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
+        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
     private static let selectStanding =
-        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, key FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
+        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, key, state FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
 
     /// - Parameter staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not
     ///   its end.
@@ -230,7 +230,8 @@ extension Transaction {
                 id: id, name: row.text(0), version: Int(row.quantity(1)), arguments: row.blob(2),
                 orElseBytes: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
                 deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
-                trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)), key: row.optionalText(8))
+                trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)), key: row.optionalText(8),
+                isLeased: row.integer(9) == State.leased.rawValue)
         }
         guard let stored else { throw try noSuchHandler(id) }
         return stored

@@ -74,9 +74,10 @@ package struct ProsodyOptions: Hashable, Sendable {
             c2s_require_encryption = true
             smacks_hibernation_time = \(hibernation.components.seconds)
             smacks_max_queue_size = \(queueSize)
-            -- Otherwise each message writes a list of all users again, and a full archive is rewritten.
+            -- Otherwise each message writes a list of all users again, or reads the whole archive of its user.
             archive_expires_after = "never"
             storage_archive_item_limit = 10000000
+            storage_archive_item_limit_cache_size = 100000
             ssl = { certificate = \(Self.quoted(server.certificateFile)); key = \(Self.quoted(server.keyFile)) }
             c2s_direct_tls_ssl = { certificate = \(Self.quoted(server.certificateFile)); key = \(Self.quoted(server.keyFile)) }
             \(addedConfiguration)

@@ -36,7 +36,8 @@ package final class PeerAccount {
                     monotonic: { .nanoseconds(clock.now) },
                     wall: { Timestamp(milliseconds: clock.peerWall) }),
                 log: nil,
-                system: SystemServices(driver: driver, files: files, presence: SimulatedMachine().presence))
+                system: SystemServices(
+                    driver: driver, files: files, asyncHandlers: nil, presence: SimulatedMachine().presence))
             var configuration = AccountConfiguration(jid: jid.bare, password: "none")
             configuration.modules = modules
             configuration.ownerPlaces = SimulatedPlaces().places(of: process)

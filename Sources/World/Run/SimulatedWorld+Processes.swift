@@ -51,7 +51,7 @@ extension SimulatedWorld {
         return SystemServices(
             driver: process.driver, files: files,
             boot: { [unowned self] in "boot-\(self.disk.boot)" },
-            sleep: { [unowned self] in try await sleep($0, in: process) },
+            sleep: { [unowned self] in try await sleep($0, in: process) }, asyncHandlers: nil,
             presence: machine.presence(of: process.disk))
     }
 
