@@ -41,7 +41,7 @@ func show(_ row: Int64) {}
 func page(_ text: String) {}
 
 struct Reply: Sendable { var word: String }
-struct Payment: Sendable { var cents: Int }
+struct Payment: Codable, Sendable { var cents: Int }
 struct Forecast: Sendable { var text: ForeignText? }
 struct Color { var name: String }
 struct MessageStored: DurableEvent {
@@ -75,6 +75,12 @@ struct Remind: Handler {
     var customer: String
     func run(_ call: borrowing Call<TimerFired>) throws {}
 }
+struct Paid: Handler {
+    static let id = "shop.paid"
+    var order: String
+    func run(_ call: borrowing Call<SignalReceived<Payment>>) throws {}
+}
+
 struct Reminder: Handler {
     static let id = "demo.reminder"
     var text: String

@@ -45,7 +45,8 @@ struct HandlerDeclaration {
         Self.checkForm(of: function, parameters, report: &report)
         Self.checkIsolation(of: function, isStatic: isStatic, owner: owner, report: &report)
         Self.checkPath(of: function, isStatic: isStatic, attribute: node, read: attribute, report: &report)
-        if let limit = attribute.limit, parameters.form != .leased {
+        let limit = node.arguments?.as(LabeledExprListSyntax.self)?.first { $0.label?.text == "limit" }
+        if let limit, attribute.limit != nil, parameters.form != .leased {
             report.error(.limitInStep, at: limit)
         }
 

@@ -44,6 +44,7 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
     case runBoth = "run-both"
     case forgetAttempts = "forget-attempts"
     case earlyTimer = "early-timer"
+    case forgetSignal = "forget-signal"
     // OMEMO.
     case ratchetApart = "ratchet-apart"
 
@@ -108,6 +109,7 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
         case .runBoth: "The invalidation handler runs although the handler was called."
         case .forgetAttempts: "A retry forgets the number of attempts."
         case .earlyTimer: "A timer ignores the milliseconds of its delay."
+        case .forgetSignal: "A signal that comes before its handler is forgotten."
         case .ratchetApart:
             "The ratchet of a message commits before the message, which has a step of its own."
         }

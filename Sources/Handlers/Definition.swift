@@ -153,6 +153,8 @@ struct StoredHandler: Sendable {
     var key: String?
     /// Whether a process runs it under a lease.
     var isLeased = false
+    /// When it ends at the latest, by the wall clock.
+    var deadline: Timestamp?
     /// Whether it stays after the call.
     var isStanding = false
 

@@ -88,6 +88,14 @@ struct AttributeDiagnosticTests {
             type("@Handler(\"till.paid\", version: Self.latest, upcast: Self.old)"), contains: "= Till.old")
     }
 
+    @Test("H23 a limit is for async functions")
+    func limitInStep() {
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", ▸limit: .seconds(1))"),
+            "a function that runs inside the step cannot be canceled: remove 'limit:', or make the function async"
+        )
+    }
+
     @Test("H10 a policy called as something in the expansion must be written with Self")
     func hiddenPolicy() {
         expectDiagnostic(
@@ -101,7 +109,8 @@ struct AttributeDiagnosticTests {
 
     @Test("H10 an argument that @Handler does not have is named, with those that it has")
     func unknownArgument() {
-        let known = " here: write 'version:', 'aliases:', 'on:', 'upcast:', 'retry:' or 'availability:'"
+        let known =
+            " here: write 'version:', 'aliases:', 'on:', 'upcast:', 'retry:', 'limit:' or 'availability:'"
         expectDiagnostic(
             type("@Handler(\"till.paid\", ▸retries: 3)"), "@Handler takes no argument 'retries:'" + known)
         expectDiagnostic(

@@ -132,7 +132,7 @@ struct ExpansionTests {
         expectExpansion(
             """
             actor Uploads {
-                @Handler("upload.given", on: "uploads", retry: .init(attempts: 9), availability: .mainOnly)
+                @Handler("upload.given", on: "uploads", retry: .init(attempts: 9), limit: .seconds(9), availability: .mainOnly)
                 func given(_ call: AsyncCall<Slot>, file: String) async throws {}
             }
             """,
@@ -144,6 +144,7 @@ struct ExpansionTests {
                     typealias Context = Slot
                     static var id: Swift::String { "upload.given" }
                     static var retry: Handlers::RetryPolicy { .init(attempts: 9) }
+                    static var limit: Swift::Duration? { .seconds(9) }
                     static var availability: Handlers::Availability { .mainOnly }
                     static var storedArguments: [Handlers::HandlerArgument] {
                         [.init("file", (String).self)]

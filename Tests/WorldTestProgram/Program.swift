@@ -50,7 +50,10 @@ import World
 
     private static func close(in folder: String) throws {
         let tasks = WorldTasks.shared
-        let store = try HandlerStore(path: folder + "/app.db", registry: HandlerRegistry([Noted.self]))
+        let store = try HandlerStore(
+            path: folder + "/app.db", registry: HandlerRegistry([Noted.self]), schemas: [], role: .main,
+            synchronous: .full, busyTimeout: 5000, time: .system, log: nil,
+            system: SystemServices(asyncHandlers: nil))
         _ = try store.step { try $0.schedule(Noted().durable, after: .zero) }
         for name in ["first", "second"] {
             let runner = try HandlerRunner(store)

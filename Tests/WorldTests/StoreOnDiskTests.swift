@@ -701,7 +701,7 @@ import Testing
     @Test("Z2 a bit that flips in the file is named, or found by a check, or has changed one value")
     func flippedBit() throws {
         var outcomes: [String: Int] = [:]
-        for seed in 0..<150 as Range<UInt64> {
+        for seed in 0..<600 as Range<UInt64> {
             let machine = Machine(seed: seed)
             _ = machine.start()
             do {
@@ -747,7 +747,9 @@ import Testing
             let named: [ErrorCode<HandlerError>] = [
                 .databaseCorrupt, .databaseNewer, .databaseForeign, .databaseUnavailable, .storageFailed,
             ]
-            #expect(named.contains(error.code), "\(error)")
+            // A bit of the schema: SQLite says which name it does not find.
+            let isName = error.code == .sql && error.message.contains("no such ")
+            #expect(named.contains(error.code) || isName, "\(error)")
             return "named"
         }
     }

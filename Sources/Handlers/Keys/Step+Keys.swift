@@ -1,7 +1,8 @@
 /// What a new handler does when another one that has not ended has its key.
 ///
 /// ```swift
-/// try step.schedule(Report().durable, key: "report", ifTaken: .replace, after: .zero, every: .seconds(3600))
+/// try step.schedule(
+///     Reminder(text: "tea").durable, key: "tea", ifTaken: .replace, after: .zero, every: .seconds(3600))
 /// ```
 public enum KeyRule: Hashable, Sendable, CaseIterable {
     /// The other one stays as it is, and its row is returned. It must have the same name.
@@ -30,7 +31,7 @@ extension Step {
     ///   - key: 1 to 512 bytes of UTF-8, without U+0000. All handlers of a store share one space of keys.
     ///   - rule: What happens when another handler has the key.
     ///   - timeout: How much connected time it has; nil for any. See ``bind(_:timeout:deadline:in:)``.
-    ///   - deadline: The wall-clock time at which it ends at the latest; nil for never.
+    ///   - deadline: When it ends at the latest, by the wall clock; see ``bind(_:timeout:deadline:in:)``.
     ///   - scope: Whose connected time counts, and whose environment ``Invalidation`` gets; nil for the program as a whole.
     /// - Returns: The handler's row; with ``KeyRule/keep`` perhaps that of the other one.
     /// - Throws: ``HandlerError`` `keyTaken`, `invalidKey`, or with the codes of the store.
@@ -41,7 +42,8 @@ extension Step {
     ) throws -> HandlerID<Context> {
         HandlerID(
             of: try transaction.bind(
-                handler, kind: .once, timing: .init(due: deadline, timeout: timeout, scope: scope), key: key,
+                handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope),
+                key: key,
                 ifTaken: rule))
     }
 
@@ -68,7 +70,7 @@ extension Step {
     /// With ``KeyRule/keep`` a timer that waits keeps its time, its period and its arguments.
     ///
     /// ```swift
-    /// try step.schedule(CleanUp().durable, key: "clean-up", after: .zero, every: .seconds(86_400))
+    /// try step.schedule(Reminder(text: "tea").durable, key: "tea", after: .zero, every: .seconds(86_400))
     /// ```
     ///
     /// - Parameters:

@@ -113,6 +113,7 @@ extension Transaction {
                 "\(Self.maximumSignals) signals wait for a handler with the key '\(key)'; bind one, or send fewer"
             )
         }
+        if BuiltInFault.forgetSignal.isOn { return }
         try connection.execute(
             "INSERT INTO early_signal(key, value, expires_at) VALUES (?, ?, ?)", [key, value, now + time])
     }

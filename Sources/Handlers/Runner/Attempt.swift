@@ -5,9 +5,10 @@ final class Attempt: Sendable {
     let lease: Lease
     private struct State {
         var task: Task<Void, Never>?
-        /// Cancels the task at the handler's limit.
+        /// Waits for the handler's limit, then for the end of the canceled task.
         var timer: Task<Void, Never>?
         var cause: HandlerError?
+        var isOver = false
     }
 
     private let state = Mutex(State())
@@ -17,29 +18,34 @@ final class Attempt: Sendable {
     /// Why the task was canceled; nil while it was not.
     var cause: HandlerError? { state.withLock { $0.cause } }
 
-    /// - Parameter timer: Cancels the task in time; nil for a handler without a limit.
-    func started(_ task: Task<Void, Never>, _ timer: Task<Void, Never>?) {
-        let isOver = state.withLock { state in
-            (state.task, state.timer) = (task, timer)
-            return state.cause != nil
-        }
-        if isOver { task.cancel() }
+    /// - Parameter limit: Waits for the handler's limit; nil for none.
+    func started(_ task: Task<Void, Never>, _ limit: Task<Void, Never>?) {
+        state.withLock { state in (state.task, state.timer) = (task, limit) }
     }
 
-    /// Cancels the task.
+    /// Cancels the task, unless it has ended or was canceled before.
     ///
-    /// - Parameter cause: The error with which the attempt fails; nil when its runner is closed.
-    /// - Returns: Whether it was not canceled before.
-    @discardableResult
-    func cancel(because cause: HandlerError? = nil) -> Bool {
-        let (task, isFirst) = state.withLock { state in
-            defer { state.cause = state.cause ?? cause }
-            return (state.task, state.cause == nil)
+    /// - Parameters:
+    ///   - cause: The error with which the attempt fails.
+    ///   - wait: Starts to wait for the end of the task.
+    func cancel(because cause: HandlerError, _ wait: () -> Task<Void, Never>) {
+        let task = state.withLock { state -> Task<Void, Never>? in
+            if state.isOver || state.cause != nil { return nil }
+            (state.cause, state.timer) = (cause, wait())
+            return state.task
         }
         task?.cancel()
-        return isFirst
     }
 
-    /// Stops the timer: the handler has ended.
-    func ended() { state.withLock { $0.timer }?.cancel() }
+    /// Cancels the task: its runner was closed.
+    func cancel() { state.withLock { $0.task }?.cancel() }
+
+    /// Waits for nothing any more: the task has ended.
+    func ended() {
+        let timer = state.withLock { state in
+            state.isOver = true
+            return state.timer
+        }
+        timer?.cancel()
+    }
 }

@@ -11,8 +11,8 @@ extension HandlerRunner {
             let task = Task(executorPreference: store.system.asyncHandlers) { [self] in
                 await run(attempt, body)
             }
-            attempt.started(
-                task, definition.limit.map { limit in Task { await self.end(attempt, after: limit) } })
+            let limit = limit(of: lease, definition)
+            attempt.started(task, limit.map { limit in Task { await self.end(attempt, after: limit) } })
             return true
         }
         // Closed between the commit of the lease and now.
@@ -76,9 +76,15 @@ extension HandlerRunner {
 
     // MARK: Canceling
 
+    /// How long an attempt may take.
+    private func limit(of lease: Lease, _ definition: Definition) -> Duration? {
+        let untilDeadline = lease.stored.deadline.map { max(.zero, $0 - store.time.wall()) }
+        return [definition.limit, untilDeadline].compactMap(\.self).min()
+    }
+
     private func end(_ attempt: Attempt, after limit: Duration) async {
         do { try await store.system.sleep(limit) } catch { return }
-        await cancel(
+        cancel(
             attempt,
             because: HandlerError(
                 .tookTooLong,
@@ -86,10 +92,13 @@ extension HandlerRunner {
     }
 
     /// Cancels an attempt, and waits for its end no longer than the grace.
-    private func cancel(_ attempt: Attempt, because cause: HandlerError) async {
-        guard attempt.cancel(because: cause) else { return }
-        do { try await store.system.sleep(grace) } catch { return }
-        abandon(attempt, cause)
+    private func cancel(_ attempt: Attempt, because cause: HandlerError) {
+        attempt.cancel(because: cause) {
+            Task { [self] in
+                do { try await store.system.sleep(grace) } catch { return }
+                abandon(attempt, cause)
+            }
+        }
     }
 
     /// Lets an attempt go that goes on although it was canceled. It can no longer end the handler, whose row is tried again.
@@ -118,8 +127,7 @@ extension HandlerRunner {
         let held = try store.step { try $0.transaction.leases() }
         for attempt in attempts where !attempt.lease.hasEnded {
             guard held[attempt.lease.handler] != attempt.lease.epoch else { continue }
-            let cause = attempt.lease.lost("it was ended meanwhile")
-            Task { await cancel(attempt, because: cause) }
+            cancel(attempt, because: attempt.lease.lost("it was ended meanwhile"))
         }
     }
 }

@@ -98,7 +98,7 @@ extension Transaction {
             claim: {
                 try read(
                     row.id,
-                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state FROM handler WHERE id = ?"
+                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, deadline FROM handler WHERE id = ?"
                 )
             },
             run: { stored, input in

@@ -130,6 +130,8 @@ public struct Schema: Sendable {
             ALTER TABLE handler ADD COLUMN key TEXT;
             CREATE UNIQUE INDEX handler_key ON handler(key) WHERE key IS NOT NULL;
             ALTER TABLE ending ADD COLUMN key TEXT;
+            -- When a handler ends at the latest, by the wall clock; what it binds does so, too.
+            ALTER TABLE handler ADD COLUMN deadline INTEGER;
             CREATE INDEX ending_key ON ending(key, handler) WHERE key IS NOT NULL;
             -- Signals that came before the handler with their key.
             CREATE TABLE early_signal(

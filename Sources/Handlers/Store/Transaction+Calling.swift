@@ -19,11 +19,11 @@ extension Transaction {
 
     // Made once: a statement is found by its text, soonest by its address.
     private static let selectOnceNotLeased =
-        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
+        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state, deadline FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
     private static let selectOncePending =
-        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
+        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, deadline FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
     private static let selectStanding =
-        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, key, state FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
+        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, key, state, deadline FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
 
     /// - Parameter staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not
     ///   its end.
@@ -221,6 +221,8 @@ extension Transaction {
         // Two plain statements cost half of one DELETE … RETURNING, which builds a table for its result.
         let deleted = try connection.execute("DELETE FROM handler WHERE id = ?", [id])
         guard deleted == 1 else { throw try noSuchHandler(id) }
+        // The process that runs it is told.
+        if stored.isLeased { newDue.isLeaseLost = true }
         return stored
     }
 
@@ -231,7 +233,7 @@ extension Transaction {
                 orElseBytes: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
                 deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
                 trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)), key: row.optionalText(8),
-                isLeased: row.integer(9) == State.leased.rawValue)
+                isLeased: row.integer(9) == State.leased.rawValue, deadline: row.optionalTimestamp(10))
         }
         guard let stored else { throw try noSuchHandler(id) }
         return stored
@@ -240,10 +242,10 @@ extension Transaction {
     /// The row of a handler that was taken, as it was when it was bound.
     private func putBack(_ id: AnyHandlerID, _ stored: StoredHandler) throws(HandlerError) {
         try connection.execute(
-            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, key) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?, ?)",
+            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, key, due, deadline) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?, ?, ?, ?)",
             [
                 id, stored.name, stored.version, stored.arguments, stored.orElseBytes, now, stored.trace,
-                stored.key,
+                stored.key, stored.deadline, stored.deadline,
             ])
     }
 

@@ -12,12 +12,11 @@ extension Transaction {
             claim: {
                 try claim(
                     id,
-                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state FROM handler WHERE id = ?"
+                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state, deadline FROM handler WHERE id = ?"
                 )
             },
             run: { stored, _ in
                 let invalidation = invalidated(stored.name)
-                if stored.isLeased { newDue.isLeaseLost = true }
                 try Failpoint.beforeInvalidation.hit()
                 try refuseDeadlyInvalidation(stored)
                 try marking(stored, invalidation) {
@@ -87,9 +86,8 @@ extension Transaction {
     func discard(_ id: AnyHandlerID) throws(HandlerError) {
         let stored = try claim(
             id,
-            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state FROM handler WHERE id = ?"
+            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, deadline FROM handler WHERE id = ?"
         )
-        if stored.isLeased { newDue.isLeaseLost = true }
         try bury(id, stored, .invalidated, .discarded)
     }
 }

@@ -41,13 +41,13 @@ package enum WorldApp {
     static var handlers: [any DurableHandler.Type] {
         [
             Received.self, Answered.self, Abandoned.self, Relay.self, Acknowledged.self, Remind.self,
-            Work.self, Changed.self, Noticed.self, Published.self,
+            Work.self, Changed.self, Noticed.self, Published.self, Heard.self, Listen.self, Speak.self,
         ] + PubSubService.handlers
     }
 
     /// The ids of the handlers that end entries of `world_bound`.
     static let endingHandlers = [
-        Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id,
+        Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id, Heard.id, Listen.id,
     ]
 
     package static func next(in step: borrowing Step) throws(HandlerError) -> Int {
@@ -135,6 +135,23 @@ package enum WorldApp {
         let delay = Duration.milliseconds(n % 3 == 0 ? 5000 : 20)
         try step.schedule(Remind(n: n).durable, after: delay)
         try bound(n, "timer", due: step.now + delay, in: step)
+        return n
+    }
+
+    /// Has a handler called by a signal, which is sent before or after the handler is bound.
+    static func signal(in step: borrowing Step) throws -> Int {
+        let n = try next(in: step)
+        if n % 3 == 0 {
+            try step.bind(Heard(n: n).durable, key: "k-\(n)", ifTaken: .refuse)
+        } else {
+            try step.schedule(Listen(n: n).durable, after: .milliseconds(n % 2 == 0 ? 20 : 3000))
+        }
+        if n % 3 == 1 {
+            try step.signal("k-\(n)", n)
+        } else {
+            try step.schedule(Speak(n: n).durable, after: .milliseconds(25))
+        }
+        try bound(n, "signal", in: step)
         return n
     }
 
@@ -260,6 +277,36 @@ package enum WorldApp {
             }
             let isEarly = call.attempt == 1 && due.map { call.step.now < $0 } ?? false
             try WorldApp.ended(n, isEarly ? "early" : "fired", in: call.step)
+            // This error rolls back everything from this call.
+            if n % 2 == 0 && call.attempt == 1 { throw TooEarly() }
+        }
+    }
+
+    /// Binds the handler of a signal.
+    struct Listen: Handler {
+        static let id = "world.listen"
+        static let retry = RetryPolicy(firstDelay: .milliseconds(5), factor: 1, deaths: .max)
+        var n: Int
+        func run(_ call: borrowing Call<TimerFired>) throws {
+            try call.step.bind(Heard(n: n).durable, key: "k-\(n)", ifTaken: .refuse)
+        }
+    }
+
+    /// Sends a signal.
+    struct Speak: Handler {
+        static let id = "world.speak"
+        static let retry = Listen.retry
+        var n: Int
+        func run(_ call: borrowing Call<TimerFired>) throws { try call.step.signal("k-\(n)", n) }
+    }
+
+    /// Called by a signal. Every other one succeeds only at its second call.
+    struct Heard: Handler {
+        static let id = "world.heard"
+        static let retry = Listen.retry
+        var n: Int
+        func run(_ call: borrowing Call<SignalReceived<Int>>) throws {
+            try WorldApp.ended(n, call.value == n ? "heard" : "forged", in: call.step)
             // This error rolls back everything from this call.
             if n % 2 == 0 && call.attempt == 1 { throw TooEarly() }
         }

@@ -20,7 +20,7 @@ struct WorldBounds {
     ]
     /// Tables of rows that wait for the server, for a handler or for a process.
     private static let waiting: Set<String> = [
-        "deferred", "delivery", "dropped_call", "event", "inbound_request", "outbox",
+        "deferred", "delivery", "dropped_call", "early_signal", "event", "inbound_request", "outbox",
         "request",
         "seen", "subscription_stanza", "subscription_wait",
     ]

@@ -88,7 +88,6 @@ private struct Block: AsyncHandler {
             defer { runner.close() }
             try runner.start()
             try await body(store, runner, folder.file())
-            // So that nothing has the store open any more.
             await runner.close(finishing: .seconds(60))
         }
     }
