@@ -21,6 +21,24 @@ public struct AsyncCall<Context: Sendable>: Sendable {
     public let idempotencyKey: String
     let lease: Lease
 
+    /// Ends the handler with a result; see ``end(_:)``.
+    ///
+    /// ```swift
+    /// try call.end(result: rate) { step in try step.execute("INSERT INTO rate VALUES (?)", rate) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - result: Kept with the ending as JSON, at most 64 KiB; see ``Ending/result(as:)``.
+    ///   - effects: What the handler writes, inside a step; nothing where it is left out.
+    /// - Returns: What `effects` returns.
+    /// - Throws: ``HandlerError`` `argumentNotEncodable` when the result cannot be stored; else like ``end(_:)``.
+    @discardableResult
+    public func end<R>(
+        result: some Encodable, _ effects: (borrowing Step) throws -> R = { _ in }
+    ) throws -> R {
+        try lease.close(returning: HandlerResult(result).bytes, effects)
+    }
+
     /// Ends the handler: its effects and its ending commit together.
     ///
     /// - Parameter effects: What the handler writes, inside a step; nothing where it is left out.

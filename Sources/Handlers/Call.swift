@@ -29,6 +29,21 @@ public struct Call<Context: Sendable>: ~Copyable {
         step = Step(transaction)
     }
 
+    /// Keeps a result with the ending of this handler; a later one replaces it.
+    ///
+    /// A handler that was run inside another one sets the result of that one. One that stays after the call, such as a standing handler,
+    /// has no ending, and so no result.
+    ///
+    /// ```swift
+    /// try call.setResult(Receipt(number: 17))
+    /// ```
+    ///
+    /// - Parameter value: Kept as JSON, at most 64 KiB; see ``Ending/result(as:)``.
+    /// - Throws: ``HandlerError`` `argumentNotEncodable` when it cannot be stored.
+    public func setResult(_ value: some Encodable) throws(HandlerError) {
+        step.transaction.result = try HandlerResult(value).bytes
+    }
+
     /// Reads a member of ``context``.
     ///
     /// - Parameter path: The member of the context.

@@ -155,6 +155,8 @@ struct StoredHandler: Sendable {
     var isLeased = false
     /// When it ends at the latest, by the wall clock.
     var deadline: Timestamp?
+    /// Whether anybody waits for its ending.
+    var isAwaited = false
     /// Whether it stays after the call.
     var isStanding = false
 

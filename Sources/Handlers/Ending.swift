@@ -37,11 +37,13 @@ public struct Ending: Hashable, Sendable {
     public let trace: AnyHandlerID
     /// What the program called it; see ``Step/bind(_:key:ifTaken:timeout:deadline:in:)``.
     public let key: String?
+    /// What it returned, as JSON; nil for nothing.
+    package let returned: [UInt8]?
 }
 
 extension Ending {
     static func select(_ condition: String) -> String {
-        "SELECT handler, name, outcome, reason, ended_at, trace, key FROM ending WHERE \(condition)"
+        "SELECT handler, name, outcome, reason, ended_at, trace, key, result FROM ending WHERE \(condition)"
     }
 
     static func read(_ row: borrowing Row) throws(HandlerError) -> Ending {
@@ -55,7 +57,8 @@ extension Ending {
         return Ending(
             handler: id, name: row.text(1), outcome: outcome,
             reason: row.optionalText(3).map(InvalidationReason.init(rawValue:)), endedAt: row.timestamp(4),
-            trace: row.optionalInteger(5).map(AnyHandlerID.init(rawValue:)) ?? id, key: row.optionalText(6))
+            trace: row.optionalInteger(5).map(AnyHandlerID.init(rawValue:)) ?? id, key: row.optionalText(6),
+            returned: row.isNull(7) ? nil : row.blob(7))
     }
 }
 

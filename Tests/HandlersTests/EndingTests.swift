@@ -8,7 +8,7 @@ import Testing
         try withFolder { folder in
             let store = try openStore(folder.file())
             let id = try store.bind(Greet(name: "Juliet").durable)
-            #expect(try store.ending(of: id) == nil)
+            #expect(try store.keptEnding(of: id) == nil)
             #expect(try store.end(id, .result) == .ended)
             let again = error { try store.end(id) }
             #expect(again?.code == .noSuchHandler)
@@ -52,7 +52,7 @@ import Testing
             let id = try store.bind(Greet(name: "Juliet").durable)
             #expect(try store.step { try $0.invalidate(id, reason: .cancelled) } == .ended)
             #expect(
-                line(try store.ending(of: id)) == "\(id) test.greet invalidated cancelled 1700000000000")
+                line(try store.keptEnding(of: id)) == "\(id) test.greet invalidated cancelled 1700000000000")
             #expect(try store.notes() == [])
         }
     }
@@ -73,7 +73,7 @@ import Testing
             }()
             // Found by a program that does not know the handler, too.
             #expect(
-                line(try openStore(path, []).ending(of: id))
+                line(try openStore(path, []).keptEnding(of: id))
                     == "\(id) test.greet \(outcome) - 1700000000000")
         }
     }
@@ -85,7 +85,7 @@ import Testing
             let id = try store.bind(Greet(name: "Juliet").durable)
             try store.end(id)
             try store.step { try $0.execute("UPDATE ending SET outcome = 99") }
-            #expect(code { _ = try store.ending(of: id) } == .databaseNewer)
+            #expect(code { _ = try store.keptEnding(of: id) } == .databaseNewer)
         }
     }
 
@@ -97,7 +97,7 @@ import Testing
             #expect(code { try store.end(id) } == .noSuchHandler)
             #expect(code { try store.step { try $0.invalidate(id, reason: .cancelled) } } == .noSuchHandler)
             #expect(code { try store.step { try $0.call(id, with: Reply()) } } == .noSuchHandler)
-            #expect(try store.ending(of: id) == nil)
+            #expect(try store.keptEnding(of: id) == nil)
         }
     }
 

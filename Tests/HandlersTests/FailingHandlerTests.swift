@@ -30,7 +30,7 @@ import Testing
                         id: id, state: RowState.quarantined, reason: "the handler did not want to",
                         input: [UInt8]("Hello".utf8), attempts: 1)
                 ])
-            #expect(try store.ending(of: id) == nil)
+            #expect(try store.keptEnding(of: id) == nil)
         }
     }
 

@@ -22,7 +22,7 @@ import Testing
             #expect(
                 try store.end(first, with: Reply { try $0.end(second, .result, with: Reply()) }) == .ended)
             #expect(try store.notes() == ["Hello, 1", "Hello, 2"])
-            #expect(try store.ending(of: second)?.outcome == .result)
+            #expect(try store.keptEnding(of: second)?.outcome == .result)
         }
     }
 
@@ -99,7 +99,7 @@ import Testing
             #expect(try store.end(first, with: reply) == .ended)
             #expect(codes.values == [.noSuchHandler, .noSuchHandler])
             #expect(try store.notes() == ["Hello, 1"])
-            #expect(try store.ending(of: first)?.outcome == .result)
+            #expect(try store.keptEnding(of: first)?.outcome == .result)
             let uncaught = Reply { try $0.end(second, .result, with: Reply()) }
             #expect(try store.end(second, with: uncaught) != .ended)
             #expect(try store.waiting().map(\.id) == [second])

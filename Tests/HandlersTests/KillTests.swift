@@ -41,7 +41,7 @@
             try await kill(at: failpoint) { store, id throws in
                 #expect(try store.notes() == [])
                 #expect(try store.waiting().map(\.id) == [id])
-                #expect(try store.ending(of: id) == nil)
+                #expect(try store.keptEnding(of: id) == nil)
                 #expect(try store.end(id) == .ended)
                 #expect(try store.notes() == ["Hello, Juliet"])
             }
@@ -52,7 +52,7 @@
             try await kill(at: .afterCommit) { store, id throws in
                 #expect(try store.notes() == ["Hello, Juliet"])
                 #expect(try store.waiting() == [])
-                #expect(try store.ending(of: id)?.outcome == .result)
+                #expect(try store.keptEnding(of: id)?.outcome == .result)
                 #expect(code { try store.end(id) } == .noSuchHandler)
             }
         }
@@ -64,7 +64,7 @@
             try await kill(at: failpoint, invalidating: true) { store, id throws in
                 let committed = failpoint == .afterCommit
                 #expect(try store.notes() == (committed ? ["a: test.greet logout nothing"] : []))
-                #expect((try store.ending(of: id) != nil) == committed)
+                #expect((try store.keptEnding(of: id) != nil) == committed)
                 #expect(try store.waiting().isEmpty == committed)
             }
         }

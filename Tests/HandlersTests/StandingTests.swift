@@ -13,7 +13,7 @@ import Testing
             }
             #expect(try store.notes() == ["a, Juliet", "b, Juliet", "c, Juliet"])
             #expect(try store.waiting().map(\.id) == [id])
-            #expect(try store.ending(of: id) == nil)
+            #expect(try store.keptEnding(of: id) == nil)
         }
     }
 
@@ -64,7 +64,7 @@ import Testing
             let id = try store.step { try $0.bindStanding(Greet(name: "Juliet").durable) }
             #expect(try store.step { try $0.invalidate(id, reason: .cancelled) } == .ended)
             #expect(code { try store.step { try $0.call(id, with: Reply()) } } == .noSuchHandler)
-            #expect(try store.ending(of: id)?.reason == .cancelled)
+            #expect(try store.keptEnding(of: id)?.reason == .cancelled)
         }
     }
 

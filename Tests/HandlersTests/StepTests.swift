@@ -35,7 +35,7 @@ import Testing
             }
             #expect(try store.notes() == [])
             #expect(try store.waiting().map(\.id) == [id])
-            #expect(try store.ending(of: id) == nil)
+            #expect(try store.keptEnding(of: id) == nil)
             #expect(try store.end(id) == .ended)
         }
     }

@@ -127,7 +127,8 @@ private struct NewName: Handler {
             #expect(try store.end(id) == .ended)
             #expect(try store.notes() == ["new Juliet"])
             #expect(
-                try store.ending(of: id)?.name == "test.greet", "the ending keeps the name that was stored"
+                try store.keptEnding(of: id)?.name == "test.greet",
+                "the ending keeps the name that was stored"
             )
         }
     }

@@ -14,15 +14,11 @@ public struct SignalReceived<Value: Codable & Sendable>: SignalContext {
     /// What was sent with the signal.
     public let value: Value
 
-    private struct Stored: Codable {
-        var value: Value
-    }
-
-    package func stored() throws -> [UInt8] { try ArgumentCoding.encode(Stored(value: value)) }
+    package func stored() throws -> [UInt8] { try ArgumentCoding.encode(StoredValue(value: value)) }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         value = try HandlerError.explaining(.wrongArgument) {
-            try ArgumentCoding.value(Stored.self, from: bytes).value
+            try ArgumentCoding.value(StoredValue<Value>.self, from: bytes).value
         } as: {
             "the value of the signal is no \(Value.self): \($0); send one, or let the handler take what is sent"
         }
@@ -36,14 +32,10 @@ package protocol SignalContext: StoredContext {}
 struct Signal: StoredContext, ConvertibleContext {
     let bytes: [UInt8]
 
-    private struct Stored<Value: Encodable>: Encodable {
-        let value: Value
-    }
-
     init(bytes: [UInt8]) { self.bytes = bytes }
 
     init(_ value: some Encodable) throws(HandlerError) {
-        bytes = try ArgumentCoding.encode(Stored(value: value), named: "the value of a signal")
+        bytes = try ArgumentCoding.encode(StoredValue(value: value), named: "the value of a signal")
         guard !ArgumentCoding.isTooDeep(bytes) else {
             throw HandlerError(
                 .argumentNotEncodable,

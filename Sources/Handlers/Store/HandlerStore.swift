@@ -328,6 +328,7 @@ public final class HandlerStore: Sendable {
         for action in transaction.afterCommit { action() }
         for failure in transaction.failures { listeners.report(failure) }
         if transaction.hasNewEvents { listeners.news.announce() }
+        for id in transaction.awaited { listeners.endings.announce(id) }
         if !transaction.newDue.isEmpty { listeners.addDue(transaction.newDue) }
         return value
     }
@@ -344,8 +345,10 @@ public final class HandlerStore: Sendable {
             if let failure = transaction.nestedFailure { throw failure }
             try Failpoint.beforeCommit.hit()
             try connection.commit()
-            // Other processes may have rows to call, or events to deliver.
-            if !transaction.newDue.isEmpty || transaction.hasNewEvents { slot.notifyOthers() }
+            // Other processes may have rows to call, events to deliver, or wait for an ending.
+            if !transaction.newDue.isEmpty || transaction.hasNewEvents || !transaction.awaited.isEmpty {
+                slot.notifyOthers()
+            }
             try Failpoint.afterCommit.hit()
             return (result, transaction)
         } catch {

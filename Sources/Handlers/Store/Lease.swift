@@ -62,7 +62,9 @@ final class Lease: Sendable {
     }
 
     /// The closing step.
-    func close<R>(_ effects: (borrowing Step) throws -> R) throws -> R {
+    ///
+    /// - Parameter result: What the handler returns, as JSON; nil for nothing.
+    func close<R>(returning result: [UInt8]? = nil, _ effects: (borrowing Step) throws -> R) throws -> R {
         guard
             isClosed.withLock({ isClosed in
                 defer { isClosed = true }
@@ -71,7 +73,7 @@ final class Lease: Sendable {
         else { throw lost("it has ended") }
         do {
             try Failpoint.beforeClosing.hit()
-            return try store.step { try $0.transaction.close(self, effects) }
+            return try store.step { try $0.transaction.close(self, returning: result, effects) }
         } catch {
             isClosed.withLock { $0 = false }
             throw error
@@ -98,7 +100,7 @@ extension Transaction {
             claim: {
                 try read(
                     row.id,
-                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, deadline FROM handler WHERE id = ?"
+                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, deadline, awaited FROM handler WHERE id = ?"
                 )
             },
             run: { stored, input in
@@ -123,8 +125,8 @@ extension Transaction {
             attempts = attempts + 1, input = coalesce(input, ?)
         WHERE id = ?
         """
-    private static let deleteLeased =
-        "DELETE FROM handler WHERE id = ? AND state = \(State.leased.sql) AND epoch = ?"
+    private static let selectLeased =
+        "SELECT awaited FROM handler WHERE id = ? AND state = \(State.leased.sql) AND epoch = ?"
 
     /// Marks a row as run by this process and returns its new epoch.
     private func lend(_ row: DueRow, _ context: any Sendable) throws -> Int64 {
@@ -149,18 +151,26 @@ extension Transaction {
     }
 
     /// Ends a leased handler together with its effects.
-    func close<R>(_ lease: Lease, _ effects: (borrowing Step) throws -> R) throws -> R {
-        let deleted = try connection.execute(Self.deleteLeased, [lease.handler, lease.epoch])
-        guard deleted == 1 else { throw lease.lost("another process runs it, or it was ended meanwhile") }
-        running = lease.stored
+    func close<R>(
+        _ lease: Lease, returning result: [UInt8]?, _ effects: (borrowing Step) throws -> R
+    ) throws -> R {
+        var stored = lease.stored
+        let isAwaited = try connection.first(Self.selectLeased, [lease.handler, lease.epoch]) {
+            $0.integer(0) != 0
+        }
+        guard let isAwaited else { throw lease.lost("another process runs it, or it was ended meanwhile") }
+        stored.isAwaited = isAwaited
+        try connection.execute("DELETE FROM handler WHERE id = ?", [lease.handler])
+        running = stored
         defer {
             running = nil
             // A handler that ran inside it left word of this one; the lease says the same.
             slot.clearRunningCall()
         }
-        let result = try effects(Step(self))
-        try bury(lease.handler, lease.stored, lease.call.outcome, nil)
-        return result
+        let value = try effects(Step(self))
+        self.result = result
+        try bury(lease.handler, stored, lease.call.outcome, nil)
+        return value
     }
 
     /// Sets a leased handler aside that threw.

@@ -130,6 +130,9 @@ public struct Schema: Sendable {
             ALTER TABLE handler ADD COLUMN key TEXT;
             CREATE UNIQUE INDEX handler_key ON handler(key) WHERE key IS NOT NULL;
             ALTER TABLE ending ADD COLUMN key TEXT;
+            -- What a handler returned, as JSON; and whether anybody waits for its ending.
+            ALTER TABLE ending ADD COLUMN result BLOB;
+            ALTER TABLE handler ADD COLUMN awaited INTEGER NOT NULL DEFAULT 0;
             -- When a handler ends at the latest, by the wall clock; what it binds does so, too.
             ALTER TABLE handler ADD COLUMN deadline INTEGER;
             CREATE INDEX ending_key ON ending(key, handler) WHERE key IS NOT NULL;

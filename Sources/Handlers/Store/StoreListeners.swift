@@ -13,6 +13,8 @@ final class StoreListeners: Sendable {
     private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
     /// Signal for consumers of events.
     let news = News()
+    /// Signals for those who wait for the endings of handlers.
+    let endings = EndingNews()
 
     func addRunner(_ runner: AnyObject, _ hooks: RunnerHooks) {
         runners.withLock { $0.append((ObjectIdentifier(runner), hooks)) }
@@ -61,6 +63,7 @@ final class StoreListeners: Sendable {
     /// Wakes everything after other processes have committed, left or died.
     func wakeAll() {
         news.announce()
+        endings.announceAll()
         addAllDue()
         for listener in neighborListeners.withLock({ Array($0.values) }) { listener() }
     }

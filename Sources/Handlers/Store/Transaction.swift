@@ -26,6 +26,10 @@ package final class Transaction {
     var newDue = NewDue()
     /// Set when an event was posted.
     var hasNewEvents = false
+    /// What the handler that runs has returned, as JSON.
+    var result: [UInt8]?
+    /// The handlers that ended in this step and for whose endings somebody waits.
+    var awaited: [AnyHandlerID] = []
     /// The calls that failed for good in this step.
     var failures: [HandlerFailure] = []
     /// The handler whose row runs now.
@@ -93,11 +97,12 @@ package final class Transaction {
         let outer = nested
         nested = nil
         defer { nested = outer }
-        let (actions, failed) = (afterCommit.count, failures.count)
+        let (actions, failed, ended) = (afterCommit.count, failures.count, awaited.count)
         func undo() throws {
             try connection.undo()
             afterCommit.removeSubrange(actions...)
             failures.removeSubrange(failed...)
+            awaited.removeSubrange(ended...)
             failedRetry = nested?.retry
         }
         do {

@@ -95,7 +95,7 @@ private struct Wait: AsyncHandler {
             let second = try bind("d", .replace)
             #expect(second != first)
             #expect(try rig.store.notes() == ["a gone: test.say replaced"])
-            #expect(try rig.store.ending(of: first)?.reason == .replaced)
+            #expect(try rig.store.keptEnding(of: first)?.reason == .replaced)
             try rig.end(second)
             #expect(try rig.store.read { try $0.ending(ofKey: "one") }?.handler == AnyHandlerID(second))
             let third = try bind("e", .refuse)
@@ -128,7 +128,7 @@ private struct Wait: AsyncHandler {
             }
             let flaky = try bind(FlakyEnd<Standard>(name: "f", until: 0).durable)
             _ = try bind(FlakyEnd<Standard>(name: "g").durable)
-            #expect(try rig.store.ending(of: flaky) != nil)
+            #expect(try rig.store.keptEnding(of: flaky) != nil)
             let next = try bind(TakeBack().durable)
             // The failing one is tried again without its key.
             #expect(try rig.handlers().count == 2)
@@ -168,7 +168,7 @@ private struct Wait: AsyncHandler {
             try rig.store.step {
                 _ = try $0.schedule(Tick().durable, key: "one", ifTaken: .replace, after: .seconds(60))
             }
-            #expect(try rig.store.ending(of: first)?.reason == .replaced)
+            #expect(try rig.store.keptEnding(of: first)?.reason == .replaced)
             Wait.mayEnd.store(true, ordering: .relaxed)
             #expect(try await rig.runner.drain(for: .seconds(60)))
             #expect(try rig.handlers().map(\.name) == ["keys.tick"])

@@ -52,10 +52,10 @@ private struct Next: Handler {
                 #expect(try step.signal("17", Charge(cents: 5)) == .ended)
                 throw Failure()
             }
-            #expect(try rig.store.notes().isEmpty && rig.store.ending(of: id) == nil)
+            #expect(try rig.store.notes().isEmpty && rig.store.keptEnding(of: id) == nil)
             #expect(try rig.store.step { try $0.signal("17", Charge(cents: 5)) } == .ended)
             #expect(try rig.store.notes() == ["17 5"])
-            #expect(try rig.store.ending(of: id)?.outcome == .result)
+            #expect(try rig.store.keptEnding(of: id)?.outcome == .result)
             // The next one finds nobody.
             #expect(try rig.store.step { try $0.signal("17", Charge(cents: 6)) } == nil)
             #expect(try rig.store.notes() == ["17 5"] && waiting(rig) == 1)

@@ -82,7 +82,7 @@ import World
             second.turn()
             while Slow.visits.withLock({ $0.count }) < 2 { await Task.yield() }
             for visit in Slow.visits.withLock({ $0 }) { visit.resume() }
-            while try other.ending(of: id) == nil {
+            while try other.keptEnding(of: id) == nil {
                 second.turn()
                 await Task.yield()
             }

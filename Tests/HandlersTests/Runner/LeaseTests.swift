@@ -82,7 +82,7 @@ private struct Slow: AsyncHandler {
             #expect(again?.code == .leaseLost)
             visit.go.resume(throwing: Failure())
             #expect(try store.notes() == ["done"])
-            #expect(try store.ending(of: id)?.outcome == .result)
+            #expect(try store.keptEnding(of: id)?.outcome == .result)
         }
     }
 
@@ -135,7 +135,7 @@ private struct Slow: AsyncHandler {
             visit.go.resume()
             #expect(await closing.value)
             #expect(try store.notes() == ["done"])
-            #expect(try store.ending(of: id)?.outcome == .result)
+            #expect(try store.keptEnding(of: id)?.outcome == .result)
             for left in [AnyHandlerID(late), AnyHandlerID(timer)] {
                 let status = try #require(try store.step { try $0.status(of: left) })
                 #expect(status.state == .pending && status.attempts == 0)

@@ -104,7 +104,7 @@ private struct Block: AsyncHandler {
             let id = try store.step { try $0.schedule(Slow().durable, after: .zero) }
             #expect(try await runner.drain(for: .seconds(60)))
             #expect(try store.notes() == ["slow ended in attempt 2"])
-            #expect(try store.ending(of: id)?.outcome == .result)
+            #expect(try store.keptEnding(of: id)?.outcome == .result)
             #expect(runner.abandonedHandlers == 0)
         }
     }
@@ -156,7 +156,7 @@ private struct Block: AsyncHandler {
                 _ = try $0.schedule(Slow().durable, key: "replaced", ifTaken: .replace, after: .seconds(60))
             }
             try await until { Told.has("replaced is canceled") }
-            #expect(try store.ending(of: replaced)?.reason == .replaced)
+            #expect(try store.keptEnding(of: replaced)?.reason == .replaced)
             #expect(try store.notes().isEmpty && runner.abandonedHandlers == 0)
         }
     }

@@ -99,18 +99,18 @@ private struct Stored: DurableEvent, Equatable {
                 try rig.runner.runDue()
                 let connected = try rig.store.step { try $0.connectedTime() }
                 #expect((.seconds(10) ... .seconds(25)).contains(connected), "\(connected)")
-                #expect(try rig.store.ending(of: id) == nil)
+                #expect(try rig.store.keptEnding(of: id) == nil)
             }
             // No process for a week.
             clock.advance(by: .seconds(7 * 86_400))
             try withRig(folder.file(), [Say.self, Gone.self], clock: clock) { rig in
                 try rig.runner.runDue()
-                #expect(try rig.store.ending(of: id) == nil)
+                #expect(try rig.store.keptEnding(of: id) == nil)
                 for _ in 0..<6 {
                     clock.advance(by: .seconds(10))
                     try rig.runner.runDue()
                 }
-                #expect(try rig.store.ending(of: id)?.outcome == .timeout)
+                #expect(try rig.store.keptEnding(of: id)?.outcome == .timeout)
                 #expect(try rig.store.notes() == ["s gone: test.say timed-out"])
             }
         }
@@ -193,7 +193,7 @@ private struct Stored: DurableEvent, Equatable {
             try rig.runner.runDue()
             try rig.runner.runDue()
             #expect(try rig.store.notes() == ["w gone: test.say timed-out"])
-            #expect(try rig.store.ending(of: id)?.reason == .timedOut)
+            #expect(try rig.store.keptEnding(of: id)?.reason == .timedOut)
         }
     }
 

@@ -97,7 +97,7 @@ private struct Rescue: Handler {
                     "a gone: test.say session-lost", "x test.say session-lost -",
                     "b gone: test.say session-lost",
                 ])
-            #expect(try rig.store.ending(of: id)?.outcome == .invalidated)
+            #expect(try rig.store.keptEnding(of: id)?.outcome == .invalidated)
         }
     }
 

@@ -81,7 +81,7 @@ private struct Hang: AsyncHandler {
             #expect(try rig.status(of: id)?.dueAt?.milliseconds == start + 15_000)
             try rig.runWhenDue(id)
             #expect(try rig.store.notes() == ["f gone: test.flaky.Thrice timed-out"])
-            #expect(try rig.store.ending(of: id)?.outcome == .timeout)
+            #expect(try rig.store.keptEnding(of: id)?.outcome == .timeout)
         }
     }
 
@@ -121,8 +121,8 @@ private struct Hang: AsyncHandler {
                 return id
             }
             try runner.start()
-            while try store.ending(of: id) == nil { try await Task.sleep(for: .milliseconds(5)) }
-            #expect(try store.ending(of: id)?.outcome == .timeout)
+            while try store.keptEnding(of: id) == nil { try await Task.sleep(for: .milliseconds(5)) }
+            #expect(try store.keptEnding(of: id)?.outcome == .timeout)
             #expect(try store.notes() == ["h gone: deadlines.hang timed-out"])
             #expect(try await runner.drain(for: .seconds(60)))
             runner.close()

@@ -114,7 +114,7 @@ private struct Program {
                 try rig.store.notes() == [
                     "outer gone: test.relay.OrElse failed", "inner gone: test.flaky.OrElse failed",
                 ])
-            let ending = try #require(try rig.store.ending(of: id))
+            let ending = try #require(try rig.store.keptEnding(of: id))
             #expect(ending.outcome == .invalidated && ending.reason == .failed)
             #expect(try rig.handlers() == [])
             #expect(try failures(rig.store).map(\.isInvalidated) == [true])
@@ -327,7 +327,7 @@ private struct Program {
                 #expect(try rig.status(of: id)?.attempts == 4)
                 try rig.end(id)
                 try rig.runner.runDue()
-                #expect(try rig.store.ending(of: id)?.reason == .failed)
+                #expect(try rig.store.keptEnding(of: id)?.reason == .failed)
                 #expect(try failures(rig.store).map(\.attempts) == [7])
                 #expect(try failures(rig.store).map(\.deaths) == [4])
                 #expect(try failures(rig.store).map(\.error) == ["a failed 7"])

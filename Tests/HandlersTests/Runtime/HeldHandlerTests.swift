@@ -113,7 +113,7 @@ private struct Aged: Handler {
                     "keeper", "called gone: test.keeper session-lost",
                     "inner gone: test.say session-lost",
                 ])
-            #expect(try rig.store.ending(of: id)?.outcome == .result)
+            #expect(try rig.store.keptEnding(of: id)?.outcome == .result)
             #expect(try rig.handlers().isEmpty)
         }
     }
@@ -132,7 +132,7 @@ private struct Aged: Handler {
             #expect(try rig.store.notes() == [])
             try rig.runWhenDue(id)
             #expect(try rig.store.notes() == ["keeper", "x test.say session-lost -"])
-            #expect(try rig.store.ending(of: id)?.outcome == .result)
+            #expect(try rig.store.keptEnding(of: id)?.outcome == .result)
         }
     }
 

@@ -82,13 +82,13 @@ import Testing
             let id = try rig.store.bind(try letter())
             try rig.invalidate(id, .logout)
             #expect(code { try rig.invalidate(id, .cancelled) } == .noSuchHandler)
-            #expect(try rig.store.ending(of: id)?.reason == .logout)
+            #expect(try rig.store.keptEnding(of: id)?.reason == .logout)
             #expect(try rig.store.notes().count == 1)
         },
         Case("no-invalidation-handler") { rig in
             let id = try rig.store.bind(Letter(to: "Ada").durable)
             #expect(try rig.invalidate(id, .sessionLost) == .ended)
-            #expect(try rig.store.ending(of: id)?.outcome == .invalidated)
+            #expect(try rig.store.keptEnding(of: id)?.outcome == .invalidated)
             #expect(code { try rig.end(id) } == .noSuchHandler)
         },
         Case("unknown-handler-id") { rig in

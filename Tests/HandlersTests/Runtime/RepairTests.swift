@@ -66,7 +66,7 @@ private struct Login: Handler {
                 #expect(try rig.handlers(in: .parked).isEmpty)
                 try rig.runner.runDue()
                 #expect(try rig.store.notes().sorted() == ["once hello", "standing again"])
-                #expect(try rig.store.ending(of: ids[0])?.outcome == .result)
+                #expect(try rig.store.keptEnding(of: ids[0])?.outcome == .result)
             }
         }
     }
@@ -115,7 +115,7 @@ private struct Login: Handler {
             for id in [first, second] { try rig.end(id) }
             try rig.store.step { try $0.discard(first) }
             try rig.invalidate(second, .discarded)
-            for id in [first, second] { #expect(try rig.store.ending(of: id)?.reason == .discarded) }
+            for id in [first, second] { #expect(try rig.store.keptEnding(of: id)?.reason == .discarded) }
             #expect(try rig.store.notes() == ["2 gone: test.flaky.Never discarded"])
             #expect(code { try rig.store.step { try $0.discard(first) } } == .noSuchHandler)
         }
@@ -264,13 +264,13 @@ private struct Login: Handler {
             var next: HandlerID<Job>? = root
             while let id = next {
                 try rig.end(id)
-                #expect(try rig.store.ending(of: id)?.trace == AnyHandlerID(root))
+                #expect(try rig.store.keptEnding(of: id)?.trace == AnyHandlerID(root))
                 next = try rig.handlers().first.map { HandlerID(rawValue: $0.id.rawValue) }
             }
             let other = try rig.store.bind(Flaky<AtOnce>(name: "f", until: 3).durable)
             try rig.end(other)
             for _ in 0..<3 { try rig.runner.runDue() }
-            #expect(try rig.store.ending(of: other)?.trace == AnyHandlerID(other))
+            #expect(try rig.store.keptEnding(of: other)?.trace == AnyHandlerID(other))
         }
     }
 
@@ -298,7 +298,7 @@ private struct Login: Handler {
                     rig.clock.advance(by: .seconds(61))
                 }
                 #expect(try rig.store.integer("SELECT count(*) FROM ending") == 1)
-                #expect(try rig.store.ending(of: young) != nil)
+                #expect(try rig.store.keptEnding(of: young) != nil)
             }
         }
     }

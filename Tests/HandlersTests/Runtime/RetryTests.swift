@@ -28,7 +28,7 @@ import Testing
             #expect(try rig.store.notes() == [], "what a failing attempt wrote is undone")
             try rig.runWhenDue(id)
             #expect(try rig.store.notes() == ["called word workshop 3"])
-            #expect(try rig.store.ending(of: id)?.outcome == .result)
+            #expect(try rig.store.keptEnding(of: id)?.outcome == .result)
             #expect(try rig.handlers() == [])
         }
     }
@@ -273,7 +273,7 @@ import Testing
             #expect(try rig.status(of: id)?.attempts == 2)
             try rig.runWhenDue(id)
             #expect(try rig.store.notes() == ["called test.say session-lost workshop"])
-            let ending = try #require(try rig.store.ending(of: id))
+            let ending = try #require(try rig.store.keptEnding(of: id))
             #expect(ending.outcome == .invalidated)
             #expect(ending.reason == .sessionLost)
         }
@@ -291,7 +291,7 @@ import Testing
             #expect(try rig.status(of: id)?.attempts == 1)
             try rig.runWhenDue(id)
             #expect(try rig.store.notes() == ["b test.say timed-out -"])
-            #expect(try rig.store.ending(of: id)?.outcome == .timeout)
+            #expect(try rig.store.keptEnding(of: id)?.outcome == .timeout)
         }
     }
 
@@ -315,7 +315,7 @@ import Testing
             try rig.runner.runDue()
             #expect(Set(try rig.store.notes()) == ["a x - 2", "a y - 2"])
             #expect(try rig.handlers().map(\.id) == [AnyHandlerID(id)])
-            #expect(try rig.store.ending(of: rows[1].id)?.outcome == .result)
+            #expect(try rig.store.keptEnding(of: rows[1].id)?.outcome == .result)
         }
     }
 
@@ -328,7 +328,7 @@ import Testing
             }
             for _ in 0..<3 { try rig.runWhenDue(id) }
             #expect(try rig.store.notes() == ["a \(due) 0 3"])
-            #expect(try rig.store.ending(of: id)?.outcome == .result)
+            #expect(try rig.store.keptEnding(of: id)?.outcome == .result)
         }
     }
 
@@ -405,7 +405,7 @@ import Testing
             #expect(try rig.status(of: id)?.attempts == 1)
             _ = try rig.store.integer("PRAGMA max_page_count = 100000")
             try rig.runner.runDue()
-            #expect(try rig.store.ending(of: id)?.outcome == .result)
+            #expect(try rig.store.keptEnding(of: id)?.outcome == .result)
             #expect(try rig.store.notes().map(\.count) == [100_000])
         }
     }

@@ -177,7 +177,7 @@ private struct Keyed: AsyncHandler {
                 let runner = try HandlerRunner(store)
                 defer { runner.close() }
                 let second = try store.bind(Keyed(name: "second").durable)
-                for id in [made, second] where try store.ending(of: id) == nil {
+                for id in [made, second] where try store.keptEnding(of: id) == nil {
                     _ = try store.step { try $0.end(id, .result, with: Job()) }
                 }
                 let isDrained = try await runner.drain(for: .seconds(60))
@@ -286,7 +286,7 @@ private struct Keyed: AsyncHandler {
             clock.setWall(Timestamp(milliseconds: right))
             try withRig(folder.file(), [Flaky<Thrice>.self, FlakyTimer.self], clock: clock) { rig in
                 try rig.runner.runDue()
-                #expect(try rig.store.ending(of: id)?.outcome == .result)
+                #expect(try rig.store.keptEnding(of: id)?.outcome == .result)
                 // A timer goes by the wall.
                 #expect(try rig.status(of: timer)?.dueAt?.milliseconds == right + year + 86_400_000)
             }

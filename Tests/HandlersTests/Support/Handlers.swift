@@ -132,7 +132,9 @@ extension HandlerStore {
         }
     }
 
-    func ending<Context>(of id: HandlerID<Context>) throws -> Ending? { try step { try $0.ending(of: id) } }
+    func keptEnding<Context>(of id: HandlerID<Context>) throws -> Ending? {
+        try step { try $0.ending(of: id) }
+    }
 
     @discardableResult
     func bind<Context>(_ handler: Durable<Context>, orElse: Durable<Invalidation>? = nil) throws

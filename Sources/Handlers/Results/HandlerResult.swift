@@ -1,0 +1,50 @@
+/// What a handler returned, in its stored form.
+struct HandlerResult {
+    /// The maximum number of bytes: a million endings may be kept.
+    static let maximumBytes = 64 << 10
+
+    let bytes: [UInt8]
+
+    init(_ value: some Encodable) throws(HandlerError) {
+        bytes = try ArgumentCoding.encode(StoredValue(value: value), named: "the result of a handler")
+        guard bytes.count <= Self.maximumBytes, !ArgumentCoding.isTooDeep(bytes) else {
+            throw HandlerError(
+                .argumentNotEncodable,
+                "the result of a handler has \(bytes.count) bytes, at most \(Self.maximumBytes), and is nested at most \(ArgumentCoding.maximumDepth) deep; keep it in a table of your own and return its key"
+            )
+        }
+    }
+
+    /// Reads a result.
+    static func value<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8], of name: String)
+        throws(HandlerError) -> Value
+    {
+        try HandlerError.explaining(.wrongArgument) {
+            try ArgumentCoding.value(StoredValue<Value>.self, from: bytes).value
+        } as: {
+            "the result of the handler '\(name)' is no \(Value.self): \($0)"
+        }
+    }
+}
+
+extension Ending {
+    /// Reads what the handler returned.
+    ///
+    /// ```swift
+    /// let receipt = try ending.result(as: Receipt.self)
+    /// ```
+    ///
+    /// - Parameter type: The type of the result; inferred where the context says it.
+    /// - Returns: The result of ``Call/setResult(_:)`` or ``AsyncCall/end(result:_:)``.
+    /// - Throws: ``HandlerError`` `noResult` when it returned nothing, because it returns nothing or ended otherwise; `wrongArgument` when
+    ///   the result has another type.
+    public func result<Value: Decodable>(as type: Value.Type = Value.self) throws(HandlerError) -> Value {
+        guard let returned else {
+            throw HandlerError(
+                .noResult,
+                "the handler \(handler) ('\(name)') ended with '\(outcome)'\(reason.map { " (\($0))" } ?? "") and returned nothing"
+            )
+        }
+        return try HandlerResult.value(type, from: returned, of: name)
+    }
+}

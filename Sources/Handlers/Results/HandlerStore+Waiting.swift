@@ -1,0 +1,60 @@
+/// Waiting for the endings of handlers.
+extension HandlerStore {
+    /// Waits until a handler has ended, in this process or another one.
+    ///
+    /// ```swift
+    /// let ending = try await store.ending(of: id)
+    /// print(ending.outcome)
+    /// ```
+    ///
+    /// It returns at once for one that has ended before, as long as its ending is kept.
+    ///
+    /// - Parameter id: The handler's row.
+    /// - Returns: How it ended.
+    /// - Throws: ``HandlerError`` `noSuchHandler` when it never existed or its ending was forgotten, or with the codes of the store;
+    ///   `CancellationError`.
+    public func ending<Context>(of id: HandlerID<Context>) async throws -> Ending {
+        try watchChanges()
+        return try await listeners.endings.withNews(of: AnyHandlerID(id)) { news in
+            while true {
+                // Counted before it looks, so that no ending in between is missed.
+                let seen = news.count
+                if let ending = try step({ try $0.transaction.awaitEnding(of: AnyHandlerID(id)) }) {
+                    return ending
+                }
+                try await news.wait(beyond: seen)
+            }
+        }
+    }
+
+    /// Waits until a handler has ended, and reads its result.
+    ///
+    /// ```swift
+    /// let receipt = try await store.value(of: id, as: Receipt.self)
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - id: The handler's row.
+    ///   - type: The type of the result; inferred where the context says it.
+    /// - Returns: What it returned.
+    /// - Throws: ``HandlerError`` `noResult` when it ended otherwise or returned nothing, `wrongArgument` when the result has another type;
+    ///   else like ``ending(of:)``.
+    public func value<Value: Decodable, Context>(
+        of id: HandlerID<Context>, as type: Value.Type = Value.self
+    ) async throws -> Value { try await ending(of: id).result(as: type) }
+}
+
+extension Transaction {
+    /// Returns the ending of a handler, or has it announced.
+    func awaitEnding(of id: AnyHandlerID) throws(HandlerError) -> Ending? {
+        let isAwaited = try connection.first("SELECT awaited FROM handler WHERE id = ?", [id]) {
+            $0.integer(0) != 0
+        }
+        if let isAwaited {
+            if !isAwaited { try connection.execute("UPDATE handler SET awaited = 1 WHERE id = ?", [id]) }
+            return nil
+        }
+        guard let ending = try Step(self).ending(of: id) else { throw try noSuchHandler(id) }
+        return ending
+    }
+}
