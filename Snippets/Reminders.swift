@@ -59,6 +59,20 @@ extension Shop {
     }
     // snippet.end
 
+    // snippet.offer
+    @Handler("shop.offer")
+    static func offer(_ call: borrowing Call<SignalReceived<Payment>>) throws {
+        try call.setResult(call.value)
+    }
+
+    /// Runs when two offers have come, or three can come no more.
+    @Handler("shop.choose")
+    static func choose(_ call: borrowing Call<Joined>) throws {
+        let offers = try call.children().compactMap { try? $0.result(as: Payment.self).cents }
+        try call.step.execute("INSERT INTO letter VALUES (?)", "the best offer is \(offers.min() ?? 0) cents")
+    }
+    // snippet.end
+
     @Handler("shop.clean-up")
     static func cleanUp(_ call: borrowing Call<TimerFired>) throws {
         try call.step.execute("DELETE FROM letter WHERE text = ''")
@@ -88,6 +102,22 @@ try store.step { step in
 // snippet.end
 // snippet.signal
 try store.step { step in try step.signal("payment-17", Payment(cents: 450)) }
+// snippet.end
+// snippet.join
+let choice = try store.step { step in
+    let offers = try ["Ada", "Bob", "Eve"].map { supplier in
+        AnyHandlerID(try step.bind(Shop.offer(), key: "offer-\(supplier)"))
+    }
+    return try step.join(Shop.choose(), when: .quorum(2), of: offers, timeout: .seconds(60))
+}
+// snippet.end
+try store.step { step in
+    try step.signal("offer-Eve", Payment(cents: 70))
+    try step.signal("offer-Bob", Payment(cents: 80))
+}
+// snippet.ending
+let ending = try await store.ending(of: choice)
+print("the choice ended with \(ending.outcome)")
 // snippet.end
 try await Task.sleep(for: .seconds(2))
 await runner.close(finishing: .seconds(10))

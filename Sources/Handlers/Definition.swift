@@ -153,10 +153,8 @@ struct StoredHandler: Sendable {
     var key: String?
     /// Whether a process runs it under a lease.
     var isLeased = false
-    /// When it ends at the latest, by the wall clock.
-    var deadline: Timestamp?
-    /// Whether anybody waits for its ending.
-    var isAwaited = false
+    /// Who is told of its ending.
+    var relations: Relations = []
     /// Whether it stays after the call.
     var isStanding = false
 

@@ -46,8 +46,6 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     ///
     /// A timeout counts connected time instead and is not shown here.
     public let dueAt: Timestamp?
-    /// When it ends at the latest, by the wall clock. Nil without such a time.
-    public let deadline: Timestamp?
     /// Number of runs since it was bound or requeued. Runs in which the process died count, too.
     public let attempts: Int
     /// Number of processes that died while it ran.
@@ -65,7 +63,6 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
         var text = "\(id) \(name)@\(version)\(arguments) \(state.rawValue)"
         if let key { text += " key '\(key)'" }
         if let dueAt { text += " due \(dueAt)" }
-        if let deadline, deadline != dueAt { text += " until \(deadline)" }
         if attempts > 0 { text += " attempts \(attempts)" }
         if let reason { text += ": \(reason)" }
         return text
@@ -76,7 +73,7 @@ extension HandlerStatus {
     static func select(_ condition: String) -> String {
         """
         SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size,
-            trace, key, deadline
+            trace, key
         FROM handler WHERE \(condition)
         """
     }
@@ -88,7 +85,7 @@ extension HandlerStatus {
             isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
             state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
             boundAt: row.timestamp(6), dueAt: row.optionalInteger(7).map(Timestamp.init(milliseconds:)),
-            deadline: row.optionalTimestamp(14), attempts: Int(row.quantity(8)),
+            attempts: Int(row.quantity(8)),
             deaths: Int(row.quantity(9)), reason: row.optionalText(10), size: row.optionalQuantity(11),
             trace: row.optionalInteger(12).map(AnyHandlerID.init(rawValue:)) ?? id, key: row.optionalText(13))
     }

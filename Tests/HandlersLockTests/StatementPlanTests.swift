@@ -115,7 +115,7 @@ import XMPPModules
     private static let meant = [
         // The program looks at its handlers, a page at a time.
         "SELECT DISTINCT name FROM handler ORDER BY name",
-        "SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size, trace, key, deadline FROM handler",
+        "SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size, trace, key FROM handler",
         // The server has refused a stanza for its size.
         "UPDATE outbox SET refusals = refusals + ?",
         // Looked at every so many events only.

@@ -11,13 +11,15 @@ struct BuiltInFaultTests {
             (BuiltInFault.ackTooHigh, 1, "were sent"), (.shareLease, 1, "at the same time"),
             (.runBoth, 1, "ended twice"), (.earlyTimer, 1, "before its time"),
             (.resendAcknowledged, 1, "was sent twice"), (.staleLists, 1, "at the server"),
-            (.repeatItems, 1, "was stored twice"), (.trustLog, 40, "is not in the store"),
+            (.repeatItems, 1, "was stored twice"),
+            (.trustLog, 40, "is not in the store|is older than what was sent"),
         ])
     func finds(fault: BuiltInFault, seed: Int, sentence: String) throws {
         let ending = try ProgramEnding(
             of: "pushwake-world", ["--seed", "\(seed)", "--worlds", "10", "--fault", fault.rawValue],
             within: .seconds(120))
-        #expect(ending.status == 1 && ending.output.contains(sentence), "\(ending)")
+        let isFound = sentence.split(separator: "|").contains { ending.output.contains($0) }
+        #expect(ending.status == 1 && isFound, "\(ending)")
         #expect(ending.output.contains("--fault \(fault.rawValue) --trace"), "\(ending)")
     }
 

@@ -31,7 +31,7 @@ extension Step {
     ///   - key: 1 to 512 bytes of UTF-8, without U+0000. All handlers of a store share one space of keys.
     ///   - rule: What happens when another handler has the key.
     ///   - timeout: How much connected time it has; nil for any. See ``bind(_:timeout:deadline:in:)``.
-    ///   - deadline: When it ends at the latest, by the wall clock; see ``bind(_:timeout:deadline:in:)``.
+    ///   - deadline: Also when the wall clock passes this; nil for never.
     ///   - scope: Whose connected time counts, and whose environment ``Invalidation`` gets; nil for the program as a whole.
     /// - Returns: The handler's row; with ``KeyRule/keep`` perhaps that of the other one.
     /// - Throws: ``HandlerError`` `keyTaken`, `invalidKey`, or with the codes of the store.

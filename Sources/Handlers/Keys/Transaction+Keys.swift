@@ -40,7 +40,7 @@ extension Transaction {
     ) throws -> AnyHandlerID {
         try check(key)
         if let other = try holder(of: key) {
-            let isSame = canonical(other.name) == canonical(handler.name)
+            let isSame = canonical(other.name) == canonical(handler.name) && other.kind == kind.rawValue
             if rule == .keep, isSame { return other.id }
             guard rule == .replace else { throw taken(key, by: other, isSame ? nil : handler.name) }
             try replace(other)
@@ -59,7 +59,7 @@ extension Transaction {
     private func taken(_ key: String, by other: KeyHolder, _ name: String?) -> HandlerError {
         HandlerError(
             .keyTaken,
-            "the handler \(other.id) ('\(other.name)') has the key '\(key)'\(name.map { " and is no '\($0)'" } ?? ""); invalidate it, or take another key"
+            "the handler \(other.id) ('\(other.name)') has the key '\(key)'\(name.map { " and is no '\($0)' of this kind" } ?? ""); invalidate it, or take another key"
         )
     }
 
@@ -103,6 +103,7 @@ extension Transaction {
     }
 
     private func keep(_ value: [UInt8], for key: String, _ time: Duration) throws(HandlerError) {
+        try connection.execute("DELETE FROM early_signal WHERE key = ? AND expires_at <= ?", [key, now])
         let count = try connection.first(
             "SELECT count(*) FROM (SELECT 1 FROM early_signal WHERE key = ? LIMIT ?) AS waiting",
             [key, Self.maximumSignals]
@@ -132,7 +133,8 @@ extension Transaction {
         _ key: String, to id: AnyHandlerID, _ definition: Definition, _ kind: Kind, _ scope: HandlerScope?
     ) throws {
         guard kind == .once else {
-            while let value = try takeEarlySignal(key) {
+            // It may end itself, or give its key to another one.
+            while try holder(of: key)?.id == id, let value = try takeEarlySignal(key) {
                 _ = try callStanding(id, overrides: [:], context: .given(Signal(bytes: value)))
             }
             return

@@ -47,11 +47,8 @@ extension HandlerStore {
 extension Transaction {
     /// Returns the ending of a handler, or has it announced.
     func awaitEnding(of id: AnyHandlerID) throws(HandlerError) -> Ending? {
-        let isAwaited = try connection.first("SELECT awaited FROM handler WHERE id = ?", [id]) {
-            $0.integer(0) != 0
-        }
-        if let isAwaited {
-            if !isAwaited { try connection.execute("UPDATE handler SET awaited = 1 WHERE id = ?", [id]) }
+        if let relations = try relations(of: id) {
+            if !relations.contains(.awaited) { try set(relations.union(.awaited), of: id) }
             return nil
         }
         guard let ending = try Step(self).ending(of: id) else { throw try noSuchHandler(id) }

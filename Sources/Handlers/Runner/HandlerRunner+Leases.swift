@@ -8,28 +8,31 @@ extension HandlerRunner {
         let isTaken = state.withLock { state in
             if state.isClosed { return false }
             state.leases[ObjectIdentifier(lease)] = attempt
-            let task = Task(executorPreference: store.system.asyncHandlers) { [self] in
-                await run(attempt, body)
-            }
-            let limit = limit(of: lease, definition)
-            attempt.started(task, limit.map { limit in Task { await self.end(attempt, after: limit) } })
             return true
         }
         // Closed between the commit of the lease and now.
-        if !isTaken { giveBack(lease) }
+        if !isTaken { return giveBack(lease) }
+        attempt.start {
+            Task(executorPreference: store.system.asyncHandlers) { [self] in
+                await run(attempt, limit: definition.limit, body)
+            }
+        }
     }
 
-    private func run(_ attempt: Attempt, _ body: @Sendable (Invocation, Lease) async throws -> Void) async {
+    private func run(
+        _ attempt: Attempt, limit: Duration?, _ body: @Sendable (Invocation, Lease) async throws -> Void
+    ) async {
+        defer { attempt.ended() }
         var unsettled: Unsettled?
         do {
             try Failpoint.afterLease.hit()
             // A runner that was closed before this task began has given the lease back: another process runs it.
             guard state.withLock({ $0.leases[ObjectIdentifier(attempt.lease)] != nil }) else { return }
+            if let limit { attempt.wait { Task { [self] in await end(attempt, after: limit) } } }
             unsettled = await attempt.lease.run(body) { attempt.cause ?? $0 }
         } catch {
             failed(error)
         }
-        attempt.ended()
         finish(attempt, unsettled)
     }
 
@@ -76,12 +79,6 @@ extension HandlerRunner {
 
     // MARK: Canceling
 
-    /// How long an attempt may take.
-    private func limit(of lease: Lease, _ definition: Definition) -> Duration? {
-        let untilDeadline = lease.stored.deadline.map { max(.zero, $0 - store.time.wall()) }
-        return [definition.limit, untilDeadline].compactMap(\.self).min()
-    }
-
     private func end(_ attempt: Attempt, after limit: Duration) async {
         do { try await store.system.sleep(limit) } catch { return }
         cancel(
@@ -122,7 +119,9 @@ extension HandlerRunner {
     ///
     /// - Throws: ``HandlerError`` when the store fails.
     func cancelLost() throws {
-        let attempts = state.withLock { Array($0.leases.values) }
+        let attempts = state.withLock { $0.leases.values.map(\.self) }.sorted {
+            $0.lease.handler.rawValue < $1.lease.handler.rawValue
+        }
         if attempts.isEmpty { return }
         let held = try store.step { try $0.transaction.leases() }
         for attempt in attempts where !attempt.lease.hasEnded {

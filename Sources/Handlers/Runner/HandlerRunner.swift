@@ -273,8 +273,10 @@ public final class HandlerRunner: Sendable {
         }
         store.listeners.removeRunner(self)
         passes.announce()
-        for attempt in old.leases.values { attempt.cancel() }
-        let leases = old.leases.values.map(\.lease) + old.unsettled.map(\.lease)
+        let attempts = old.leases.values.sorted { $0.lease.handler.rawValue < $1.lease.handler.rawValue }
+        // Only after their leases: what is canceled must not count as failed, or as done.
+        defer { for attempt in attempts { attempt.cancel() } }
+        let leases = attempts.map(\.lease) + old.unsettled.map(\.lease)
         let living = old.isRunning ? old.living.filter(loop.disconnect) : []
         if leases.isEmpty && living.isEmpty { return }
         do {

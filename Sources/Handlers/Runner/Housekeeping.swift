@@ -2,6 +2,8 @@
 struct Housekeeping {
     /// The number of rows that one step changes.
     private static let limit = 500
+    /// The most steps that drop signals, one after the other.
+    private static let mostPieces = 100
 
     /// After which ending the search for old ones goes on; nil before it begins.
     private var pruned: AnyHandlerID?
@@ -32,11 +34,16 @@ struct Housekeeping {
         prunedAt = now
         let start = pruned ?? AnyHandlerID(rawValue: 0)
         let before = keeping().map { store.time.wall() - $0 }
-        pruned = try store.step { step in
-            let areMoreExpired = try step.transaction.dropExpiredSignals(limit: Self.limit)
-            guard let before else { return areMoreExpired ? start : nil }
-            let next = try step.transaction.pruneEndings(before: before, after: start, limit: Self.limit)
-            return next ?? (areMoreExpired ? start : nil)
+        // Whoever sends signals that nobody takes sends them faster than one look in a minute would drop them.
+        var pieces = 0
+        while pieces < Self.mostPieces,
+            try store.step({ try $0.transaction.dropExpiredSignals(limit: Self.limit) })
+        {
+            pieces += 1
+        }
+        guard let before else { return false }
+        pruned = try store.step {
+            try $0.transaction.pruneEndings(before: before, after: start, limit: Self.limit)
         }
         return pruned != nil
     }

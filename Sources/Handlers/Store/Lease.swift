@@ -43,7 +43,11 @@ final class Lease: Sendable {
         do {
             try await body(
                 Invocation(stored: stored, overrides: call.overrides ?? Record(), context: context), self)
-            if !isClosed.withLock({ $0 }) { try close { _ in } }
+            if !isClosed.withLock({ $0 }) {
+                // Who returns because it was canceled has not done what it was to do.
+                try Task.checkCancellation()
+                try close { _ in }
+            }
         } catch  where isClosed.withLock({ $0 }) {
             // It has ended; what came after that changes nothing.
         } catch {
@@ -100,7 +104,7 @@ extension Transaction {
             claim: {
                 try read(
                     row.id,
-                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, deadline, awaited FROM handler WHERE id = ?"
+                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ?"
                 )
             },
             run: { stored, input in
@@ -126,7 +130,7 @@ extension Transaction {
         WHERE id = ?
         """
     private static let selectLeased =
-        "SELECT awaited FROM handler WHERE id = ? AND state = \(State.leased.sql) AND epoch = ?"
+        "SELECT relations FROM handler WHERE id = ? AND state = \(State.leased.sql) AND epoch = ?"
 
     /// Marks a row as run by this process and returns its new epoch.
     private func lend(_ row: DueRow, _ context: any Sendable) throws -> Int64 {
@@ -155,11 +159,11 @@ extension Transaction {
         _ lease: Lease, returning result: [UInt8]?, _ effects: (borrowing Step) throws -> R
     ) throws -> R {
         var stored = lease.stored
-        let isAwaited = try connection.first(Self.selectLeased, [lease.handler, lease.epoch]) {
-            $0.integer(0) != 0
+        let relations = try connection.first(Self.selectLeased, [lease.handler, lease.epoch]) {
+            Relations(rawValue: $0.integer(0))
         }
-        guard let isAwaited else { throw lease.lost("another process runs it, or it was ended meanwhile") }
-        stored.isAwaited = isAwaited
+        guard let relations else { throw lease.lost("another process runs it, or it was ended meanwhile") }
+        stored.relations = relations
         try connection.execute("DELETE FROM handler WHERE id = ?", [lease.handler])
         running = stored
         defer {
@@ -168,8 +172,7 @@ extension Transaction {
             slot.clearRunningCall()
         }
         let value = try effects(Step(self))
-        self.result = result
-        try bury(lease.handler, stored, lease.call.outcome, nil)
+        try bury(lease.handler, stored, lease.call.outcome, nil, result)
         return value
     }
 

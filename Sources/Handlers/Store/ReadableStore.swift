@@ -54,7 +54,8 @@ extension ReadableStore where Self: ~Copyable {
         try first(Ending.select("handler = ?"), id, read: Ending.read)
     }
 
-    /// Returns the newest ending of a handler with a key. Nil if none has ended, or the ending was forgotten since.
+    /// Returns the newest ending of a handler with a key. Nil if none has ended, or the ending was forgotten since. One that was replaced
+    /// had given up its key.
     ///
     /// - Parameter key: The key.
     /// - Returns: How it ended.

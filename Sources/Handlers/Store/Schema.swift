@@ -130,11 +130,23 @@ public struct Schema: Sendable {
             ALTER TABLE handler ADD COLUMN key TEXT;
             CREATE UNIQUE INDEX handler_key ON handler(key) WHERE key IS NOT NULL;
             ALTER TABLE ending ADD COLUMN key TEXT;
-            -- What a handler returned, as JSON; and whether anybody waits for its ending.
+            -- What a handler returned, as JSON; and `Relations`: who is told of its ending.
             ALTER TABLE ending ADD COLUMN result BLOB;
-            ALTER TABLE handler ADD COLUMN awaited INTEGER NOT NULL DEFAULT 0;
-            -- When a handler ends at the latest, by the wall clock; what it binds does so, too.
-            ALTER TABLE handler ADD COLUMN deadline INTEGER;
+            ALTER TABLE handler ADD COLUMN relations INTEGER NOT NULL DEFAULT 0;
+            -- Handlers that are called when others have ended, and these others.
+            CREATE TABLE handler_join(
+                handler INTEGER PRIMARY KEY,
+                waiting INTEGER NOT NULL,               -- children that have not ended
+                needed INTEGER);                        -- results for which it still waits; NULL for all endings
+            CREATE TABLE join_child(
+                handler INTEGER PRIMARY KEY,
+                parent INTEGER NOT NULL,
+                position INTEGER NOT NULL,
+                name TEXT NOT NULL,
+                outcome INTEGER,                        -- NULL until it has ended
+                reason TEXT,
+                result BLOB);
+            CREATE UNIQUE INDEX join_child_parent ON join_child(parent, position);
             CREATE INDEX ending_key ON ending(key, handler) WHERE key IS NOT NULL;
             -- Signals that came before the handler with their key.
             CREATE TABLE early_signal(

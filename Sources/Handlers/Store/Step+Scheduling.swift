@@ -13,8 +13,7 @@ extension Step {
     ///   - handler: The handler with its arguments.
     ///   - timeout: How much **connected** time it has: time in which the scope is connected, or a runner serves it. A
     ///     program that was frozen for an hour so does not find everything expired when it thaws.
-    ///   - deadline: Also when the **wall clock** passes this, whether it was called before or not. The handlers that it binds then have the
-    ///     same deadline, unless they are given one. Nil for the deadline of the handler that binds it, if there is one.
+    ///   - deadline: Also when the **wall clock** passes this; nil for never.
     ///   - scope: Whose connected time counts, and whose environment ``Invalidation`` gets; nil for the program as a whole.
     /// - Returns: The handler's row.
     /// - Throws: ``HandlerError`` with the codes of the store.

@@ -2,10 +2,8 @@
 extension Transaction {
     /// The times at which a row is called or expires by itself.
     struct Timing {
-        /// When it is called, by the wall clock.
+        /// When it is called or expires, by the wall clock.
         var due: Timestamp?
-        /// When it ends at the latest, by the wall clock; nil for the deadline of the handler that binds it.
-        var deadline: Timestamp?
         /// In connected time, from now on.
         var timeout: Duration?
         var period: Duration?
@@ -13,7 +11,7 @@ extension Transaction {
         var isTimer = false
 
         init(timeout: Duration? = nil, deadline: Timestamp? = nil, scope: HandlerScope? = nil) {
-            (self.timeout, self.deadline, self.scope) = (timeout, deadline, scope)
+            (due, self.timeout, self.scope) = (deadline, timeout, scope)
         }
 
         init(timerAfter delay: Duration, every period: Duration?, _ scope: HandlerScope?, _ now: Timestamp) {
@@ -26,7 +24,6 @@ extension Transaction {
     }
 
     func bind<Context>(_ handler: Durable<Context>, kind: Kind) throws(HandlerError) -> AnyHandlerID {
-        if running?.deadline != nil { return try bind(handler, kind: kind, timing: Timing()) }
         // The columns that a plain handler leaves empty are left out: the statement is the one that runs most.
         try connection.execute(
             "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -44,23 +41,20 @@ extension Transaction {
         let connectedDue = try timing.timeout.map { (timeout) throws(HandlerError) in
             TimeSource.sum(try connectedTime(of: timing.scope), timeout)
         }
-        // A standing handler is no part of the chain: it stays until it is invalidated.
-        let deadline = timing.deadline ?? (kind == .once ? running?.deadline : nil)
-        let due = [timing.due, deadline].compactMap(\.self).min()
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
-                connected_due, period, call, key, deadline)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                connected_due, period, call, key)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
-                running?.root, timing.scope?.rawValue, timing.isTimer ? lane.rawValue : 0, due,
+                running?.root, timing.scope?.rawValue, timing.isTimer ? lane.rawValue : 0, timing.due,
                 connectedDue?.milliseconds, timing.period?.milliseconds,
-                timing.isTimer ? try StoredCall(.result).bytes() : nil, key, deadline,
+                timing.isTimer ? try StoredCall(.result).bytes() : nil, key,
             ])
         newDue.add(
-            timing.scope, wall: due,
+            timing.scope, wall: timing.due,
             monotonic: timing.timeout.map {
                 monotonic + min(.milliseconds($0.milliseconds), Self.connectedTimeTick)
             })
@@ -80,13 +74,12 @@ extension Transaction {
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
-                call, input, deadline)
-            VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)
+                call, input)
+            VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
                 context.environment?.scope.rawValue, lane.rawValue, now, call.bytes(), context.storedBytes(),
-                running?.deadline,
             ])
         newDue.add(context.environment?.scope, wall: now)
     }

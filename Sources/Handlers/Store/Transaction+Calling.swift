@@ -19,11 +19,11 @@ extension Transaction {
 
     // Made once: a statement is found by its text, soonest by its address.
     private static let selectOnceNotLeased =
-        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state, deadline, awaited FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
+        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
     private static let selectOncePending =
-        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, deadline, awaited FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
+        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
     private static let selectStanding =
-        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, key, state, deadline, awaited FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
+        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, key, state, relations FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
 
     /// - Parameter staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not
     ///   its end.
@@ -44,7 +44,11 @@ extension Transaction {
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes,
                         Invalidation(reason: .cancelled, handler: stored.name, environment: nil), overrides)
                 }
-                if try staysIf() { try putBack(id, stored) } else { try bury(id, stored, outcome, nil) }
+                if try staysIf() {
+                    try putBack(id, stored)
+                } else {
+                    try bury(id, stored, outcome, nil, result)
+                }
                 try Failpoint.afterHandler.hit()
                 return nil
             },
@@ -236,8 +240,8 @@ extension Transaction {
                 orElseBytes: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
                 deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
                 trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)), key: row.optionalText(8),
-                isLeased: row.integer(9) == State.leased.rawValue, deadline: row.optionalTimestamp(10),
-                isAwaited: row.integer(11) != 0)
+                isLeased: row.integer(9) == State.leased.rawValue,
+                relations: Relations(rawValue: row.integer(10)))
         }
         guard let stored else { throw try noSuchHandler(id) }
         return stored
@@ -246,15 +250,16 @@ extension Transaction {
     /// The row of a handler that was taken, as it was when it was bound.
     private func putBack(_ id: AnyHandlerID, _ stored: StoredHandler) throws(HandlerError) {
         try connection.execute(
-            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, key, due, deadline, awaited) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, key, relations) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?, ?, ?)",
             [
                 id, stored.name, stored.version, stored.arguments, stored.orElseBytes, now, stored.trace,
-                stored.key, stored.deadline, stored.deadline, stored.isAwaited ? 1 : 0,
+                stored.key, stored.relations.rawValue,
             ])
     }
 
     func bury(
-        _ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome, _ reason: InvalidationReason?
+        _ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome, _ reason: InvalidationReason?,
+        _ result: [UInt8]? = nil
     ) throws(HandlerError) {
         // The primary key refuses a second ending of one handler.
         try connection.execute(
@@ -262,7 +267,7 @@ extension Transaction {
             [
                 id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace, stored.key, result,
             ])
-        if stored.isAwaited { awaited.append(id) }
+        if !stored.relations.isEmpty { try tell(stored.relations, id, outcome, reason, result) }
     }
 
     func noSuchHandler(_ id: AnyHandlerID) throws(HandlerError) -> HandlerError {

@@ -20,7 +20,6 @@ extension Transaction {
         let period: Duration?
         let call: [UInt8]?
         let input: [UInt8]?
-        let deadline: Timestamp?
     }
 
     /// The rows of a scope that are due, longest due first.
@@ -55,13 +54,13 @@ extension Transaction {
             case .connected(let time): ("connected_due <= ?", time.milliseconds)
             }
         return try connection.first(
-            "SELECT name, due, lane, period, call, input, deadline FROM handler WHERE id = ? AND \(isStillDue)",
+            "SELECT name, due, lane, period, call, input FROM handler WHERE id = ? AND \(isStillDue)",
             [due.id, time]
         ) { row in
             DueRow(
                 id: due.id, name: row.text(0), due: row.optionalTimestamp(1), lane: row.integer(2),
                 period: row.optionalDuration(3), call: row.isNull(4) ? nil : row.blob(4),
-                input: row.isNull(5) ? nil : row.blob(5), deadline: row.optionalTimestamp(6))
+                input: row.isNull(5) ? nil : row.blob(5))
         }
     }
 
@@ -141,10 +140,6 @@ extension Transaction {
             _ = try invalidate(
                 row.id, call.outcome, reason: reason, overrides: call.overrides ?? Record(),
                 environment: environment)
-            return nil
-        }
-        if let deadline = row.deadline, deadline <= now {
-            try expire(row, environment)
             return nil
         }
         if let period = row.period {

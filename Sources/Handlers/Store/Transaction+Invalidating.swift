@@ -12,7 +12,7 @@ extension Transaction {
             claim: {
                 try claim(
                     id,
-                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state, deadline, awaited FROM handler WHERE id = ?"
+                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ?"
                 )
             },
             run: { stored, _ in
@@ -24,7 +24,7 @@ extension Transaction {
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes, invalidation,
                         overrides)
                 }
-                try bury(id, stored, outcome, reason)
+                try bury(id, stored, outcome, reason, result)
                 return nil
             },
             storeUnfinished: { stored, unfinished in try keep(id, unfinished) })
@@ -86,7 +86,7 @@ extension Transaction {
     func discard(_ id: AnyHandlerID) throws(HandlerError) {
         let stored = try claim(
             id,
-            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, deadline, awaited FROM handler WHERE id = ?"
+            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ?"
         )
         try bury(id, stored, .invalidated, .discarded)
     }

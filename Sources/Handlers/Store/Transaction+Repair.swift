@@ -37,7 +37,7 @@ extension Transaction {
         let count = try connection.execute(
             """
             UPDATE handler SET state = \(State.pending.sql), due = CASE WHEN call IS NOT NULL THEN CAST(? AS BIGINT) END,
-                attempts = 0, deaths = 0, reason = NULL, deadline = NULL
+                attempts = 0, deaths = 0, reason = NULL
             WHERE state <> \(State.pending.sql) AND state IN (\(State.parked.sql), \(State.quarantined.sql))
                 AND \(condition)
             """, [now] + values)

@@ -56,10 +56,6 @@ struct UnfinishedCall {
             keep(call, context: context)
             settle(error, stored, call, context: context, isStored: isStored || self.call != nil, retry, now)
         }
-        // An invalidation has no deadline.
-        if call.reason == nil, !runsOrElse, let deadline = stored.deadline {
-            due = due.map { min($0, deadline) }
-        }
     }
 
     /// Decides between parking, another attempt, the invalidation handler and quarantine.

@@ -53,17 +53,34 @@ package final class WorkThreads: Sendable {
 
     private let limit: Int
     private let name: String
+    private let stack: Int
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - limit: The number of places in which turns are called at the same time, from 1.
     ///   - name: What debuggers and the system show for a thread; at most 15 bytes.
-    package init(_ limit: Int, _ name: String) { (self.limit, self.name) = (limit, name) }
+    ///   - stack: The size of the stack of a thread in bytes.
+    package init(_ limit: Int, _ name: String, stack: Int = SystemThread.stack) {
+        (self.limit, self.name, self.stack) = (limit, name, stack)
+    }
 
     /// Has a long computation run.
     package func start(_ body: @escaping @Sendable () -> Void) {
+        if !tryStart(body) { body() }
+    }
+
+    /// Has a long computation run, unless the system gives no thread for it and none is there.
+    ///
+    /// - Returns: Whether it runs.
+    func tryStart(_ body: @escaping @Sendable () -> Void) -> Bool {
         let loop = Computation(body)
-        add(Turn(loop, []), in: ObjectIdentifier(loop)) {}
+        let place = ObjectIdentifier(loop)
+        if added(Entry(turn: Turn(loop, []), worker: Worker(), finish: {}), in: place) { return true }
+        return state.withLock { state in
+            state.places.removeAll { $0 == place }
+            // A thread that started meanwhile may have taken it.
+            return state.waiting.removeValue(forKey: place) == nil
+        }
     }
 
     /// A loop of one turn.
@@ -89,6 +106,14 @@ package final class WorkThreads: Sendable {
         finish: @escaping @Sendable () -> Void
     ) {
         let entry = Entry(turn: turn, worker: worker, finish: finish)
+        // The others do it, or, without any, this one.
+        if !added(entry, in: place) { _ = doNext(orRest: nil) }
+    }
+
+    /// Adds a turn.
+    ///
+    /// - Returns: False when the system gives no thread and none is there that could call it.
+    private func added(_ entry: Entry, in place: ObjectIdentifier) -> Bool {
         let (idle, isThreadNeeded) = state.withLock { state -> (Monitor<Bool>?, Bool) in
             let isFirst = state.waiting[place] == nil
             state.waiting[place, default: []].append(entry)
@@ -101,16 +126,15 @@ package final class WorkThreads: Sendable {
             return (nil, true)
         }
         idle?.withLock { $0 = true }
-        guard isThreadNeeded else { return }
+        guard isThreadNeeded else { return true }
         do {
-            _ = try WorkerThread(name) { [self] in run() }
+            _ = try WorkerThread(name, stack: stack) { [self] in run() }
+            return true
         } catch {
-            // The system gives no more threads. The others do it, or, without any, this one.
-            let isAlone = state.withLock { state in
+            return state.withLock { state in
                 state.threads -= 1
-                return state.threads == 0
+                return state.threads > 0
             }
-            if isAlone { _ = doNext(orRest: nil) }
         }
     }
 

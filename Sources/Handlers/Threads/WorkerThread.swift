@@ -13,12 +13,14 @@ package final class WorkerThread: Sendable {
     /// - Parameters:
     ///   - name: What debuggers and the system show for the thread; at most 15 bytes.
     ///   - blocksSignals: Whether the application's signal handlers never run on it: for one that only waits.
+    ///   - stack: The size of its stack in bytes.
     /// - Throws: ``HandlerError`` `resourcesExhausted`.
     package init(
-        _ name: String, blocksSignals: Bool = false, _ body: @escaping @Sendable () -> Void
+        _ name: String, blocksSignals: Bool = false, stack: Int = SystemThread.stack,
+        _ body: @escaping @Sendable () -> Void
     ) throws(HandlerError) {
         do throws(Errno) {
-            thread = try SystemThread(name, blocksSignals: blocksSignals, body)
+            thread = try SystemThread(name, blocksSignals: blocksSignals, stack: stack, body)
         } catch {
             throw HandlerError(
                 .resourcesExhausted,

@@ -19,18 +19,22 @@ package final class SystemThread: Sendable {
     package let id: ThreadID
     private let thread: Mutex<pthread_t?>
 
+    /// Enough for a handler and SQLite, in bytes; the default of 8 MiB is only reserved, but a worker's limits count it.
+    package static let stack = 1 << 20
+
     /// Starts a thread that ends when `body` returns.
     ///
     /// - Parameters:
     ///   - name: What debuggers and the system show for the thread; at most 15 bytes.
     ///   - blocksSignals: Whether the application's signal handlers never run on it: for one that only waits.
+    ///   - stack: The size of its stack in bytes.
     package init(
-        _ name: String, blocksSignals: Bool = false, _ body: @escaping @Sendable () -> Void
+        _ name: String, blocksSignals: Bool = false, stack: Int = SystemThread.stack,
+        _ body: @escaping @Sendable () -> Void
     ) throws(Errno) {
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
-        // Enough for a handler and SQLite; the default of 8 MiB is only reserved, but a worker's limits count it.
-        pthread_attr_setstacksize(&attributes, 1 << 20)
+        pthread_attr_setstacksize(&attributes, stack)
         defer { pthread_attr_destroy(&attributes) }
         let pointer = Unmanaged.passRetained(Body(name, body)).toOpaque()
         var started = pthread_t()

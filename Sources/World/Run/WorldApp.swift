@@ -42,12 +42,14 @@ package enum WorldApp {
         [
             Received.self, Answered.self, Abandoned.self, Relay.self, Acknowledged.self, Remind.self,
             Work.self, Changed.self, Noticed.self, Published.self, Heard.self, Listen.self, Speak.self,
+            Met.self, Part.self,
         ] + PubSubService.handlers
     }
 
     /// The ids of the handlers that end entries of `world_bound`.
     static let endingHandlers = [
         Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id, Heard.id, Listen.id,
+        Met.id,
     ]
 
     package static func next(in step: borrowing Step) throws(HandlerError) -> Int {
@@ -138,9 +140,17 @@ package enum WorldApp {
         return n
     }
 
-    /// Has a handler called by a signal, which is sent before or after the handler is bound.
+    /// Has a handler called by a signal, which is sent before or after the handler is bound, or when others have ended.
     static func signal(in step: borrowing Step) throws -> Int {
         let n = try next(in: step)
+        if n % 5 == 0 {
+            let parts = try [20, 500].map { delay in
+                AnyHandlerID(try step.schedule(Part(n: n).durable, after: .milliseconds(delay)))
+            }
+            try step.join(Met(n: n).durable, when: n % 2 == 0 ? .all : .any, of: parts)
+            try bound(n, "join", in: step)
+            return n
+        }
         if n % 3 == 0 {
             try step.bind(Heard(n: n).durable, key: "k-\(n)", ifTaken: .refuse)
         } else {
@@ -309,6 +319,28 @@ package enum WorldApp {
             try WorldApp.ended(n, call.value == n ? "heard" : "forged", in: call.step)
             // This error rolls back everything from this call.
             if n % 2 == 0 && call.attempt == 1 { throw TooEarly() }
+        }
+    }
+
+    /// One of the handlers of a join.
+    struct Part: Handler {
+        static let id = "world.part"
+        static let retry = Listen.retry
+        var n: Int
+        func run(_ call: borrowing Call<TimerFired>) throws { try call.setResult(n) }
+    }
+
+    /// Called when others have ended.
+    struct Met: Handler {
+        static let id = "world.met"
+        static let retry = Listen.retry
+        var n: Int
+        func run(_ call: borrowing Call<Joined>) throws {
+            let results = try call.children().map { $0.outcome == nil ? nil : try $0.result(as: Int.self) }
+            let isRight = results.contains(n) && (n % 2 != 0 || results == [n, n])
+            try WorldApp.ended(n, isRight ? "met" : "forged", in: call.step)
+            // This error rolls back everything from this call.
+            if n % 4 == 0 && call.attempt == 1 { throw TooEarly() }
         }
     }
 

@@ -20,7 +20,8 @@ struct WorldBounds {
     ]
     /// Tables of rows that wait for the server, for a handler or for a process.
     private static let waiting: Set<String> = [
-        "deferred", "delivery", "dropped_call", "early_signal", "event", "inbound_request", "outbox",
+        "deferred", "delivery", "dropped_call", "early_signal", "event", "handler_join", "inbound_request",
+        "join_child", "outbox",
         "request",
         "seen", "subscription_stanza", "subscription_wait",
     ]

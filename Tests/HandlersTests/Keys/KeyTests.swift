@@ -92,6 +92,10 @@ private struct Wait: AsyncHandler {
                     == .keyTaken)
             #expect(try rig.store.notes().isEmpty && rig.handlers().count == 1)
 
+            // One of another kind is another one.
+            #expect(
+                code { try rig.store.step { try $0.bindStanding(Say(name: "c").durable, key: "one") } }
+                    == .keyTaken)
             let second = try bind("d", .replace)
             #expect(second != first)
             #expect(try rig.store.notes() == ["a gone: test.say replaced"])

@@ -35,9 +35,18 @@ private struct Next: Handler {
     }
 }
 
+/// Stands until it is told to end.
+private struct Stand: Handler {
+    static let id = "signals.stand"
+    func run(_ call: borrowing Call<SignalReceived<Int>>) throws {
+        try call.step.note("stand \(call.value)")
+        if call.value == 2 { try call.step.invalidate(key: "stand", reason: .cancelled) }
+    }
+}
+
 @Suite(.serialized, .ownThread) struct SignalTests {
     private static let handlers: [any DurableHandler.Type] = [
-        Paid.self, PaidLater.self, Next.self, Say.self, Gone.self,
+        Paid.self, PaidLater.self, Next.self, Say.self, Gone.self, Stand.self,
     ]
 
     private func waiting(_ rig: Rig) throws -> Int64? {
@@ -89,6 +98,20 @@ private struct Next: Handler {
             }
             #expect(try rig.store.notes() == ["s 1", "s 2", "s 3", "s 4"])
             #expect(try rig.handlers().map(\.key) == ["all"])
+        }
+    }
+
+    @Test(
+        "H24 a standing handler that ends itself leaves the signals that wait for the next one with its key")
+    func endsItself() throws {
+        try withRig(Self.handlers) { rig in
+            try rig.store.step { step in
+                for number in 1...4 { try step.signal("stand", number) }
+                try step.bindStanding(Stand().durable, key: "stand")
+            }
+            #expect(try rig.store.notes() == ["stand 1", "stand 2"] && waiting(rig) == 2)
+            try rig.store.step { _ = try $0.bindStanding(Stand().durable, key: "stand") }
+            #expect(try rig.store.notes().last == "stand 4")
         }
     }
 
@@ -159,8 +182,11 @@ private struct Next: Handler {
             }
             #expect(code { try rig.store.step { try $0.signal("full", 1) } } == .tooManySignals)
             rig.clock.advance(by: .seconds(60))
+            // Those that have expired take no place.
+            #expect(try rig.store.step { try $0.signal("full", 1, keptFor: .zero) } == nil)
+            #expect(try waiting(rig) == 3)
             try rig.store.step { _ = try $0.bind(Paid(order: "late").durable, key: "other") }
-            for _ in 0..<3 { try rig.runner.runDue() }
+            try rig.runner.runDue()
             #expect(try rig.store.notes().isEmpty && waiting(rig) == 1)
             rig.clock.advance(by: .seconds(7 * 24 * 3600))
             try rig.runner.runDue()

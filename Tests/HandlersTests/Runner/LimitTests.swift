@@ -53,6 +53,14 @@ private struct Slow: AsyncHandler {
     }
 }
 
+/// Returns when it is canceled, without a word.
+private struct Quiet: AsyncHandler {
+    static let id = "limits.quiet"
+    static let retry = RetryPolicy.never
+    static let limit: Duration? = .milliseconds(50)
+    func run(_ call: AsyncCall<TimerFired>) async throws { try? await Task.sleep(for: .seconds(60)) }
+}
+
 /// Ends, and then goes on.
 private struct Tail: AsyncHandler {
     static let id = "limits.tail"
@@ -74,7 +82,9 @@ private struct Block: AsyncHandler {
 }
 
 @Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct LimitTests {
-    private static let handlers: [any DurableHandler.Type] = [Wait.self, Slow.self, Tail.self, Block.self]
+    private static let handlers: [any DurableHandler.Type] = [
+        Wait.self, Slow.self, Tail.self, Block.self, Quiet.self,
+    ]
 
     private func withRunner(
         leases: Int = 4, grace: Duration = .seconds(60), handlers: [any DurableHandler.Type] = Self.handlers,
@@ -106,6 +116,18 @@ private struct Block: AsyncHandler {
             #expect(try store.notes() == ["slow ended in attempt 2"])
             #expect(try store.keptEnding(of: id)?.outcome == .result)
             #expect(runner.abandonedHandlers == 0)
+        }
+    }
+
+    @Test("H23 one that returns because it is canceled has failed, and is not taken for done")
+    func returning() async throws {
+        try await withRunner { store, runner, _ in
+            let id = try store.step { try $0.schedule(Quiet().durable, after: .zero) }
+            #expect(try await runner.drain(for: .seconds(60)))
+            let status = try #require(try store.step { try $0.status(of: id) })
+            #expect(status.state == .quarantined)
+            #expect(
+                status.reason?.contains("took longer than its limit of 0.05 seconds") == true, "\(status)")
         }
     }
 

@@ -107,7 +107,7 @@ private struct SellLater: AsyncHandler {
             async let again = store.ending(of: ids[1])
             async let elsewhere: Receipt = store.value(of: ids[2])
             // Until all of them wait.
-            while try store.integer("SELECT count(*) FROM handler WHERE awaited") != 2 {
+            while try store.integer("SELECT count(*) FROM handler WHERE relations = 1") != 2 {
                 try await Task.sleep(for: .milliseconds(1))
             }
             try store.step { _ = try $0.end(ids[1], .result, with: Job()) }
@@ -135,7 +135,7 @@ private struct SellLater: AsyncHandler {
                 return id
             }
             async let receipt: Receipt = store.value(of: id)
-            while try store.integer("SELECT count(*) FROM handler WHERE awaited") != 1 {
+            while try store.integer("SELECT count(*) FROM handler WHERE relations = 1") != 1 {
                 try await Task.sleep(for: .milliseconds(1))
             }
             try runner.start()
@@ -151,7 +151,7 @@ private struct SellLater: AsyncHandler {
             let store = try openStore(folder.file(), Self.handlers, time: .system)
             let id = try store.bind(Sell(number: 1).durable)
             let task = Task { try await store.ending(of: id) }
-            while try store.integer("SELECT count(*) FROM handler WHERE awaited") != 1 {
+            while try store.integer("SELECT count(*) FROM handler WHERE relations = 1") != 1 {
                 try await Task.sleep(for: .milliseconds(1))
             }
             _ = try? store.step { step in

@@ -8,10 +8,17 @@ package final class AsyncHandlerThreads: TaskExecutor {
     /// Far above the leases of a program: whoever blocks so many waits for one of them.
     private static let limit = 512
 
-    private let threads = WorkThreads(AsyncHandlerThreads.limit, "async handlers")
+    /// More than for the library's own code: what programs call here once ran on larger stacks.
+    private static let stack = 4 << 20
+
+    private let threads = WorkThreads(
+        AsyncHandlerThreads.limit, "async handlers", stack: AsyncHandlerThreads.stack)
 
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        threads.start { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+        // Never on the caller's thread, which may hold a lock.
+        if !threads.tryStart({ job.runSynchronously(on: self.asUnownedTaskExecutor()) }) {
+            globalConcurrentExecutor.enqueue(job)
+        }
     }
 }

@@ -1,0 +1,113 @@
+/// When a handler is called that waits for others.
+///
+/// ```swift
+/// try step.join(Confirm(order: "17").durable, when: .quorum(2), of: suppliers)
+/// ```
+public enum JoinRule: Hashable, Sendable {
+    /// All have ended, whichever way.
+    case all
+    /// One has ended with the outcome `result`, or all have ended.
+    case any
+    /// So many have ended with the outcome `result`, or too many otherwise.
+    case quorum(Int)
+}
+
+/// The context of a handler that waited for others; see ``Step/join(_:when:of:timeout:deadline:in:)``.
+///
+/// ```swift
+/// struct Confirm: Handler {
+///     static let id = "shop.confirm"
+///     var order: String
+///     func run(_ call: borrowing Call<Joined>) throws {
+///         let offers = try call.children().compactMap { try? $0.result(as: Payment.self) }
+///         try call.step.execute("INSERT INTO offer VALUES (?, ?)", order, offers.map(\.cents).min())
+///     }
+/// }
+/// ```
+public struct Joined: RestorableContext, Codable {
+    /// The row of the handler that waited.
+    let handler: AnyHandlerID
+}
+
+/// A handler for which another one waited.
+public struct JoinedChild: Hashable, Sendable {
+    /// The handler's row.
+    public let handler: AnyHandlerID
+    /// The stored name.
+    public let name: String
+    /// Outcome of the handler; nil while it has not ended.
+    public let outcome: Outcome?
+    /// The reason of an invalidation or timeout.
+    public let reason: InvalidationReason?
+    private let returned: [UInt8]?
+
+    fileprivate init(_ row: borrowing Row) {
+        handler = AnyHandlerID(rawValue: row.integer(0))
+        name = row.text(1)
+        outcome = row.optionalInteger(2).flatMap(Outcome.init)
+        reason = row.optionalText(3).map(InvalidationReason.init(rawValue:))
+        returned = row.isNull(4) ? nil : row.blob(4)
+    }
+
+    /// Reads what the handler returned.
+    ///
+    /// - Parameter type: The type of the result; inferred where the context says it.
+    /// - Returns: The result; see ``Call/setResult(_:)``.
+    /// - Throws: ``HandlerError`` `noResult` when it returned nothing or has not ended; `wrongArgument` when the result has another type.
+    public func result<Value: Decodable>(as type: Value.Type = Value.self) throws(HandlerError) -> Value {
+        guard let returned else {
+            throw HandlerError(.noResult, "the handler \(handler) ('\(name)') returned nothing")
+        }
+        return try HandlerResult.value(type, from: returned, of: name)
+    }
+}
+
+extension Call where Context == Joined {
+    /// The handlers for which this one waited, in the order in which they were given.
+    ///
+    /// - Returns: Those that had not ended when this one was called have no outcome.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    public func children() throws(HandlerError) -> [JoinedChild] { try step.children(of: context.handler) }
+}
+
+extension Step {
+    /// Stores a handler that is called when others have ended, in the step in which the last one does.
+    ///
+    /// ```swift
+    /// let asked = try suppliers.map { try step.bind(Ask(supplier: $0).durable) }
+    /// try step.join(Confirm(order: "17").durable, when: .all, of: asked.map { AnyHandlerID($0) }, timeout: .seconds(60))
+    /// ```
+    ///
+    /// When it ends, those that have not ended are invalidated with the reason `cancelled`: also when it is invalidated itself, or its time is
+    /// over. A ``HandlerRunner`` does that, for some of them in each of its steps.
+    ///
+    /// - Parameters:
+    ///   - handler: The handler with its arguments.
+    ///   - rule: When it is called.
+    ///   - children: The handlers that it waits for, each bound once and child of no other one. They may have ended, if their endings are
+    ///     still kept.
+    ///   - timeout: How much connected time it has; nil for any. See ``bind(_:timeout:deadline:in:)``.
+    ///   - deadline: Also when the wall clock passes this; nil for never.
+    ///   - scope: Whose connected time counts, and whose environment ``Invalidation`` gets; nil for the program as a whole.
+    /// - Returns: The handler's row.
+    /// - Throws: ``HandlerError`` `noSuchHandler` when a child has ended and its ending was forgotten, or it never existed, or it is a standing
+    ///   one; `sql` when it is the child of another handler; or with the codes of the store.
+    @discardableResult
+    public func join(
+        _ handler: Durable<Joined>, when rule: JoinRule, of children: [AnyHandlerID],
+        timeout: Duration? = nil,
+        deadline: Timestamp? = nil, in scope: HandlerScope? = nil
+    ) throws -> HandlerID<Joined> {
+        let id = try transaction.bind(
+            handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope))
+        try transaction.join(id, rule, children)
+        return HandlerID(of: id)
+    }
+
+    fileprivate func children(of parent: AnyHandlerID) throws(HandlerError) -> [JoinedChild] {
+        try all(
+            "SELECT handler, name, outcome, reason, result FROM join_child WHERE parent = ? ORDER BY position",
+            parent
+        ) { JoinedChild($0) }
+    }
+}

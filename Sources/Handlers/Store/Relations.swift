@@ -1,0 +1,34 @@
+/// Who is told of the ending of a handler.
+struct Relations: OptionSet {
+    let rawValue: Int64
+
+    /// Somebody waits for it; see ``HandlerStore/ending(of:)``.
+    static let awaited = Relations(rawValue: 1)
+    /// Another handler is called when it and others have ended.
+    static let child = Relations(rawValue: 2)
+    /// It is such a handler, and has children.
+    static let parent = Relations(rawValue: 4)
+}
+
+extension Transaction {
+    /// - Returns: Nil when it has ended or never existed.
+    func relations(of id: AnyHandlerID) throws(HandlerError) -> Relations? {
+        try connection.first("SELECT relations FROM handler WHERE id = ?", [id]) {
+            Relations(rawValue: $0.integer(0))
+        }
+    }
+
+    func set(_ relations: Relations, of id: AnyHandlerID) throws(HandlerError) {
+        try connection.execute("UPDATE handler SET relations = ? WHERE id = ?", [relations.rawValue, id])
+    }
+
+    /// Tells others of an ending.
+    func tell(
+        _ relations: Relations, _ id: AnyHandlerID, _ outcome: Outcome, _ reason: InvalidationReason?,
+        _ result: [UInt8]?
+    ) throws(HandlerError) {
+        if relations.contains(.awaited) { awaited.append(id) }
+        if relations.contains(.parent) { try leaveChildren(of: id) }
+        if relations.contains(.child) { try childEnded(id, outcome, reason, result) }
+    }
+}

@@ -1,0 +1,198 @@
+import Handlers
+import HandlersTestKit
+import TestThreads
+import Testing
+
+/// Returns its number, or fails.
+private struct Offer: Handler {
+    static let id = "joins.offer"
+    static let retry = RetryPolicy.never
+    var cents: Int
+    func run(_ call: borrowing Call<Job>) throws {
+        if call.word == "fail" { throw Failure() }
+        try call.setResult(cents)
+    }
+}
+
+/// Notes what the others returned.
+private struct Collect: Handler {
+    static let id = "joins.collect"
+    static let retry = RetryPolicy(attempts: 3, firstDelay: .seconds(10), factor: 1)
+    var name = "c"
+    var failures = 0
+    func run(_ call: borrowing Call<Joined>) throws {
+        let children = try call.children().map { child in
+            (try? child.result(as: Int.self)).map { "\($0)" } ?? child.reason.map { "\($0)" }
+                ?? child.outcome.map { "\($0)" } ?? "waits"
+        }
+        try call.step.note("\(name): \(children.joined(separator: " "))")
+        try call.setResult(children.count)
+        if call.attempt <= failures { throw Failure() }
+    }
+}
+
+private struct CollectLater: AsyncHandler {
+    static let id = "joins.collect-later"
+    func run(_ call: AsyncCall<Joined>) async throws { try call.end { try $0.note("later") } }
+}
+
+@Suite(.serialized, .ownThread) struct JoinTests {
+    private static let handlers: [any DurableHandler.Type] = [
+        Offer.self, Collect.self, CollectLater.self, Gone.self, Say.self,
+    ]
+
+    /// Binds offers, and a handler that waits for them.
+    private func bind(
+        _ rig: Rig, _ count: Int, _ rule: JoinRule, _ collect: Collect = Collect()
+    ) throws -> (parent: HandlerID<Joined>, children: [HandlerID<Job>]) {
+        try rig.store.step { step in
+            let children = try (0..<count).map {
+                try step.bind(Offer(cents: $0).durable.orElse(Gone(name: "\($0)").durable))
+            }
+            let parent = try step.join(
+                collect.durable.orElse(Gone(name: "p").durable), when: rule,
+                of: children.map { AnyHandlerID($0) })
+            return (parent, children)
+        }
+    }
+
+    private func rows(_ rig: Rig) throws -> [Int64?] {
+        try ["handler", "handler_join", "join_child"].map {
+            try rig.store.integer("SELECT count(*) FROM \($0)")
+        }
+    }
+
+    @Test(
+        "H25 a join is called once, in the step in which the last of its handlers ends, with all outcomes and results"
+    )
+    func all() throws {
+        try withRig(Self.handlers) { rig in
+            let (parent, children) = try bind(rig, 3, .all)
+            try rig.end(children[2])
+            try rig.invalidate(children[0])
+            #expect(try rig.store.keptEnding(of: parent) == nil)
+            try rig.store.step { step in
+                try step.end(children[1], .result, with: Job())
+                #expect(try step.ending(of: parent)?.result() == 3)
+            }
+            #expect(try rig.store.notes() == ["0 gone: joins.offer cancelled", "c: cancelled 1 2"])
+            #expect(try rows(rig) == [0, 0, 0])
+        }
+    }
+
+    @Test("H25 for any or some results the others are canceled, each once, in steps of the runner")
+    func some() throws {
+        try withRig(Self.handlers) { rig in
+            let (parent, children) = try bind(rig, 200, .quorum(2))
+            try rig.end(children[7])
+            try rig.invalidate(children[9], .timedOut)
+            try rig.end(children[8])
+            #expect(try rig.store.keptEnding(of: parent)?.outcome == .result)
+            let note = try #require(try rig.store.notes().last)
+            #expect(
+                note.hasPrefix("c: waits waits waits waits waits waits waits 7 8 timed-out waits"), "\(note)")
+            while try rig.runner.runDue() == .zero {}
+            #expect(try rows(rig) == [0, 0, 0])
+            let gone = try rig.store.notes().filter { $0.hasSuffix("gone: joins.offer cancelled") }
+            #expect(Set(gone).count == 197 && gone.count == 197)
+
+            let (any, others) = try bind(rig, 2, .any, Collect(name: "any"))
+            try rig.invalidate(others[0])
+            #expect(try rig.store.keptEnding(of: any) == nil)
+            try rig.invalidate(others[1])
+            #expect(try rig.store.notes().last == "any: cancelled cancelled")
+        }
+    }
+
+    @Test("H25 a quorum that cannot be reached any more does not wait for the rest")
+    func unreachable() throws {
+        try withRig(Self.handlers) { rig in
+            let (parent, children) = try bind(rig, 3, .quorum(2))
+            try rig.invalidate(children[0])
+            try rig.invalidate(children[1])
+            #expect(try rig.store.keptEnding(of: parent)?.outcome == .result)
+            #expect(try rig.store.notes().last == "c: cancelled cancelled waits")
+        }
+    }
+
+    @Test("H25 a handler that waits is invalidated with those for which it waits")
+    func canceled() throws {
+        try withRig(Self.handlers) { rig in
+            let (parent, children) = try bind(rig, 3, .all)
+            try rig.end(children[1])
+            try rig.invalidate(parent)
+            while try rig.runner.runDue() == .zero {}
+            #expect(
+                try rig.store.notes()
+                    == ["p gone: joins.collect cancelled"]
+                    + ["0", "2"].map { "\($0) gone: joins.offer cancelled" })
+            #expect(try rows(rig) == [0, 0, 0])
+        }
+    }
+
+    @Test("H25 a join that fails is tried again with the same children, and none of them ends twice")
+    func retried() throws {
+        try withRig(Self.handlers) { rig in
+            let (parent, children) = try bind(rig, 2, .any, Collect(failures: 1))
+            try rig.end(children[0])
+            // Its call is to be made again; the other one ends meanwhile.
+            #expect(try rig.status(of: parent)?.reason == "the handler did not want to")
+            try rig.end(children[1])
+            try rig.runWhenDue(parent)
+            #expect(try rig.store.notes() == ["c: 0 1"])
+            #expect(try rows(rig) == [0, 0, 0])
+        }
+    }
+
+    @Test("H25 a child that has ended counts; one that never was, stands, or has another parent is refused")
+    func ended() throws {
+        try withRig(Self.handlers) { rig in
+            let first = try rig.store.bind(Offer(cents: 1).durable)
+            try rig.end(first)
+            let parent = try rig.store.step {
+                try $0.join(Collect().durable, when: .all, of: [AnyHandlerID(first)])
+            }
+            #expect(try rig.store.notes() == ["c: 1"] && rig.store.keptEnding(of: parent) != nil)
+            let none = try rig.store.step { try $0.join(Collect(name: "none").durable, when: .all, of: []) }
+            #expect(try rig.store.keptEnding(of: none) != nil)
+
+            let standing = AnyHandlerID(try rig.store.step { try $0.bindStanding(Say(name: "s").durable) })
+            let second = AnyHandlerID(try rig.store.bind(Offer(cents: 2).durable))
+            try rig.store.step { _ = try $0.join(Collect().durable, when: .all, of: [second]) }
+            for child in [standing, AnyHandlerID(rawValue: 4711)] {
+                #expect(
+                    code { try rig.store.step { try $0.join(Collect().durable, when: .all, of: [child]) } }
+                        == .noSuchHandler)
+            }
+            #expect(
+                code { try rig.store.step { try $0.join(Collect().durable, when: .all, of: [second]) } }
+                    == .sql)
+            #expect(try rows(rig) == [3, 1, 1])
+        }
+    }
+
+    @Test("H25 joins of joins end together, and an async one is called by a runner")
+    func nested() async throws {
+        try await withFolder { folder in
+            let rig = try Rig(folder.file(), Self.handlers)
+            defer { rig.runner.close() }
+            let (children, top) = try rig.store.step { step in
+                let children = try (0..<4).map { try step.bind(Offer(cents: $0).durable) }
+                let pairs = try [0, 2].map { start in
+                    try step.join(
+                        Collect(name: "\(start)").durable, when: .all,
+                        of: children[start...(start + 1)].map { AnyHandlerID($0) })
+                }
+                let top = try step.join(
+                    CollectLater().durable, when: .all, of: pairs.map { AnyHandlerID($0) })
+                return (children, top)
+            }
+            for child in children { try rig.end(child) }
+            #expect(try rig.store.notes() == ["0: 0 1", "2: 2 3"])
+            #expect(try await rig.runner.drain(for: .seconds(60)))
+            #expect(try rig.store.notes().last == "later")
+            #expect(try rig.store.keptEnding(of: top)?.outcome == .result)
+            #expect(try rows(rig) == [0, 0, 0])
+        }
+    }
+}
