@@ -81,6 +81,12 @@ struct Paid: Handler {
     func run(_ call: borrowing Call<SignalReceived<Payment>>) throws {}
 }
 
+struct Confirm: Handler {
+    static let id = "shop.confirm"
+    var order: String
+    func run(_ call: borrowing Call<Joined>) throws {}
+}
+
 struct Reminder: Handler {
     static let id = "demo.reminder"
     var text: String

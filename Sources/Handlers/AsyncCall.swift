@@ -24,7 +24,10 @@ public struct AsyncCall<Context: Sendable>: Sendable {
     /// Ends the handler with a result; see ``end(_:)``.
     ///
     /// ```swift
-    /// try call.end(result: rate) { step in try step.execute("INSERT INTO rate VALUES (?)", rate) }
+    /// func run(_ call: AsyncCall<TimerFired>) async throws {
+    ///     let rate = try await exchangeRate(key: call.idempotencyKey)
+    ///     try call.end(result: rate) { step in try step.execute("INSERT INTO rate VALUES (?)", rate) }
+    /// }
     /// ```
     ///
     /// - Parameters:

@@ -35,7 +35,7 @@ public struct Call<Context: Sendable>: ~Copyable {
     /// has no ending, and so no result.
     ///
     /// ```swift
-    /// try call.setResult(Receipt(number: 17))
+    /// func run(_ call: borrowing Call<TimerFired>) throws { try call.setResult(call.dueAt) }
     /// ```
     ///
     /// - Parameter value: Kept as JSON, at most 64 KiB; see ``Ending/result(as:)``.

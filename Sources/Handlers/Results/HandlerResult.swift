@@ -31,7 +31,7 @@ extension Ending {
     /// Reads what the handler returned.
     ///
     /// ```swift
-    /// let receipt = try ending.result(as: Receipt.self)
+    /// if let ending = try step.ending(of: id) { print(try ending.result(as: Payment.self).cents) }
     /// ```
     ///
     /// - Parameter type: The type of the result; inferred where the context says it.

@@ -30,7 +30,7 @@ extension HandlerStore {
     /// Waits until a handler has ended, and reads its result.
     ///
     /// ```swift
-    /// let receipt = try await store.value(of: id, as: Receipt.self)
+    /// let receipt = try await store.value(of: id, as: Payment.self)
     /// ```
     ///
     /// - Parameters:

@@ -1,7 +1,7 @@
 /// When a handler is called that waits for others.
 ///
 /// ```swift
-/// try step.join(Confirm(order: "17").durable, when: .quorum(2), of: suppliers)
+/// try step.join(Confirm(order: "17").durable, when: .quorum(1), of: [AnyHandlerID(id)])
 /// ```
 public enum JoinRule: Hashable, Sendable {
     /// All have ended, whichever way.
@@ -74,8 +74,8 @@ extension Step {
     /// Stores a handler that is called when others have ended, in the step in which the last one does.
     ///
     /// ```swift
-    /// let asked = try suppliers.map { try step.bind(Ask(supplier: $0).durable) }
-    /// try step.join(Confirm(order: "17").durable, when: .all, of: asked.map { AnyHandlerID($0) }, timeout: .seconds(60))
+    /// let asked = try ["Ada", "Eve"].map { AnyHandlerID(try step.bind(Thank(customer: $0).durable)) }
+    /// try step.join(Confirm(order: "17").durable, when: .all, of: asked, timeout: .seconds(60))
     /// ```
     ///
     /// When it ends, those that have not ended are invalidated with the reason `cancelled`: also when it is invalidated itself, or its time is
