@@ -76,6 +76,8 @@ extension ErrorCode where Failure == HandlerError {
     public static var leaseLost: Self { Self(rawValue: "lease-lost") }
     /// An attempt of an async handler took longer than its limit.
     public static var tookTooLong: Self { Self(rawValue: "took-too-long") }
+    /// A handler cannot wait for so many others.
+    public static var tooManyChildren: Self { Self(rawValue: "too-many-children") }
     /// A handler has ended without a result.
     public static var noResult: Self { Self(rawValue: "no-result") }
     /// A step or a read was started inside a step on the same thread, or a read inside a read.

@@ -16,11 +16,17 @@ extension HandlerStore {
     public func ending<Context>(of id: HandlerID<Context>) async throws -> Ending {
         try watchChanges()
         return try await listeners.endings.withNews(of: AnyHandlerID(id)) { news in
+            var isAnnounced = false
             while true {
                 // Counted before it looks, so that no ending in between is missed.
                 let seen = news.count
-                if let ending = try step({ try $0.transaction.awaitEnding(of: AnyHandlerID(id)) }) {
-                    return ending
+                // Only the first look writes; the others wait for no writer.
+                if isAnnounced, let ending = try read({ try $0.ending(of: id) }) { return ending }
+                if try !isAnnounced || !read({ try $0.isWaiting(id) }) {
+                    if let ending = try step({ try $0.transaction.awaitEnding(of: AnyHandlerID(id)) }) {
+                        return ending
+                    }
+                    isAnnounced = true
                 }
                 try await news.wait(beyond: seen)
             }
@@ -42,6 +48,12 @@ extension HandlerStore {
     public func value<Value: Decodable, Context>(
         of id: HandlerID<Context>, as type: Value.Type = Value.self
     ) async throws -> Value { try await ending(of: id).result(as: type) }
+}
+
+extension ReadableStore where Self: ~Copyable {
+    fileprivate func isWaiting<Context>(_ id: HandlerID<Context>) throws(HandlerError) -> Bool {
+        try first("SELECT 1 FROM handler WHERE id = ?", id) { _ in true } ?? false
+    }
 }
 
 extension Transaction {

@@ -70,6 +70,14 @@ extension Call where Context == Joined {
     public func children() throws(HandlerError) -> [JoinedChild] { try step.children(of: context.handler) }
 }
 
+extension AsyncCall where Context == Joined {
+    /// The handlers for which this one waited, in the order in which they were given.
+    ///
+    /// - Returns: Those that had not ended when this one was called have no outcome.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    public func children() throws -> [JoinedChild] { try lease.read { try $0.children(of: context.handler) } }
+}
+
 extension Step {
     /// Stores a handler that is called when others have ended, in the step in which the last one does.
     ///
@@ -79,31 +87,38 @@ extension Step {
     /// ```
     ///
     /// When it ends, those that have not ended are invalidated with the reason `cancelled`: also when it is invalidated itself, or its time is
-    /// over. A ``HandlerRunner`` does that, for some of them in each of its steps.
+    /// over. A ``HandlerRunner`` does that, some of them in each of its steps. It also calls the handler where that cannot run in the step in
+    /// which the last one ends: in a process that does not know it, or deep inside other handlers.
     ///
     /// - Parameters:
     ///   - handler: The handler with its arguments.
     ///   - rule: When it is called.
-    ///   - children: The handlers that it waits for, each bound once and child of no other one. They may have ended, if their endings are
-    ///     still kept.
+    ///   - children: The handlers that it waits for, at most 10 000, each bound once and child of no other one. They may have ended, if their
+    ///     endings are still kept.
     ///   - timeout: How much connected time it has; nil for any. See ``bind(_:timeout:deadline:in:)``.
     ///   - deadline: Also when the wall clock passes this; nil for never.
     ///   - scope: Whose connected time counts, and whose environment ``Invalidation`` gets; nil for the program as a whole.
     /// - Returns: The handler's row.
     /// - Throws: ``HandlerError`` `noSuchHandler` when a child has ended and its ending was forgotten, or it never existed, or it is a standing
-    ///   one; `sql` when it is the child of another handler; or with the codes of the store.
+    ///   one; `tooManyChildren`; `sql` when it is the child of another handler; or with the codes of the store.
     @discardableResult
     public func join(
         _ handler: Durable<Joined>, when rule: JoinRule, of children: [AnyHandlerID],
         timeout: Duration? = nil,
         deadline: Timestamp? = nil, in scope: HandlerScope? = nil
     ) throws -> HandlerID<Joined> {
-        let id = try transaction.bind(
-            handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope))
-        try transaction.join(id, rule, children)
+        var id = AnyHandlerID(rawValue: 0)
+        // Whole or not at all, also for a caller that goes on after the error.
+        try transaction.undoingOnError {
+            id = try transaction.bind(
+                handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope))
+            try transaction.join(id, rule, children)
+        }
         return HandlerID(of: id)
     }
+}
 
+extension ReadableStore where Self: ~Copyable {
     fileprivate func children(of parent: AnyHandlerID) throws(HandlerError) -> [JoinedChild] {
         try all(
             "SELECT handler, name, outcome, reason, result FROM join_child WHERE parent = ? ORDER BY position",

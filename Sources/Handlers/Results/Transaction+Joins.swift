@@ -1,6 +1,15 @@
 /// Handlers that are called when others have ended.
 extension Transaction {
+    /// The maximum number of handlers for which one waits: all that have not ended are canceled in one step.
+    private static let maximumChildren = 10_000
+
     func join(_ parent: AnyHandlerID, _ rule: JoinRule, _ children: [AnyHandlerID]) throws {
+        guard children.count <= Self.maximumChildren else {
+            throw HandlerError(
+                .tooManyChildren,
+                "a handler can wait for \(Self.maximumChildren) others, not for \(children.count); join them in groups, and the groups"
+            )
+        }
         let needed: Int? =
             switch rule {
             case .all: nil
@@ -67,11 +76,21 @@ extension Transaction {
             """, [parent]
         ) { $0.integer(0) != 0 }
         guard isComplete == true else { return }
-        // One that failed and is tried again is not called for those that end meanwhile.
-        let isUncalled = try connection.first("SELECT state, call FROM handler WHERE id = ?", [parent]) {
-            $0.integer(0) == State.pending.rawValue && $0.isNull(1)
+        let found = try connection.first(
+            "SELECT name, version, state, call, scope FROM handler WHERE id = ?", [parent]
+        ) {
+            (
+                name: $0.text(0), version: $0.integer(1),
+                // One that failed and is tried again is not called for those that end meanwhile.
+                isUncalled: $0.integer(2) == State.pending.rawValue && $0.isNull(3),
+                scope: $0.optionalText(4).map { HandlerScope($0) }
+            )
         }
-        guard isUncalled == true else { return }
+        guard let found, found.isUncalled else { return }
+        let definition = registry.definition(named: found.name)
+        guard !isDeep, !runsNothing, let definition, found.version <= definition.version else {
+            return try queue(parent, definition.map(Lane.init) ?? .inStep, found.scope)
+        }
         do {
             _ = try end(parent, .result, overrides: [:], context: .given(Joined(handler: parent)))
         } catch {
@@ -80,17 +99,29 @@ extension Transaction {
         }
     }
 
+    /// Has a runner call a handler whose children have ended.
+    private func queue(_ parent: AnyHandlerID, _ lane: Lane, _ scope: HandlerScope?) throws(HandlerError) {
+        try connection.execute(
+            "UPDATE handler SET call = ?, input = ?, due = ?, connected_due = NULL, lane = ? WHERE id = ?",
+            [
+                StoredCall(.result).bytes(),
+                ArgumentCoding.encode(Joined(handler: parent), named: "the children"),
+                now, lane.rawValue, parent,
+            ])
+        newDue.add(scope, wall: now)
+    }
+
     /// Has the children invalidated that have not ended: their parent has.
     func leaveChildren(of parent: AnyHandlerID) throws(HandlerError) {
         let waiting = try connection.first("SELECT waiting FROM handler_join WHERE handler = ?", [parent]) {
             $0.integer(0)
         }
         if let waiting, waiting > 0 {
-            // By the runner, a few in each step: there may be very many.
+            // Their invalidations run in steps of a runner.
             try connection.execute(
                 """
                 UPDATE handler SET state = \(State.pending.sql), due = ?, connected_due = NULL, lane = ?, call = ?,
-                    attempts = 0, lease = NULL
+                    attempts = 0, deaths = 0, reason = NULL, lease = NULL
                 WHERE id IN (SELECT handler FROM join_child WHERE parent = ? AND outcome IS NULL)
                 """,
                 [now, Lane.inStep.rawValue, StoredCall(.invalidated, reason: .cancelled).bytes(), parent])

@@ -101,7 +101,7 @@ extension HandlerRunner {
     /// Lets an attempt go that goes on although it was canceled. It can no longer end the handler, whose row is tried again.
     private func abandon(_ attempt: Attempt, _ cause: HandlerError) {
         let lease = attempt.lease
-        guard state.withLock({ $0.leases[ObjectIdentifier(lease)] != nil }) else { return }
+        guard !lease.hasEnded, state.withLock({ $0.leases[ObjectIdentifier(lease)] != nil }) else { return }
         var unsettled: Unsettled?
         do {
             try store.step { try $0.transaction.fail(lease, cause) }

@@ -21,8 +21,13 @@ extension HandlerRunner {
     /// - Returns: A lease when the handler is to run under one, else nil.
     func deliver(_ due: Transaction.Due, in scope: HandlerScope?, _ transaction: Transaction) throws -> Lease?
     {
+        let hadDangling = transaction.connection.hasUnresolvedForeignKeys
         do {
-            return try transaction.deliver(due, for: store, environment: environment(of: scope))
+            let lease = try transaction.deliver(due, for: store, environment: environment(of: scope))
+            if !hadDangling, transaction.connection.hasUnresolvedForeignKeys {
+                throw DanglingRow(handler: due.id)
+            }
+            return lease
         } catch let error as HandlerError where error.code == .noSuchHandler {
             // It has ended itself.
             return nil
@@ -101,4 +106,11 @@ extension HandlerRunner {
         }
         if let next { loop.mark([next]) }
     }
+}
+
+/// A due row without which a row of another table leads nowhere: its ending could not be committed, and nothing after it.
+struct DanglingRow: Error {
+    let handler: AnyHandlerID
+    let reason =
+        "another row refers to this handler, so that it cannot end by itself; end it where that row is deleted, or delete that row"
 }

@@ -129,12 +129,27 @@ extension RunnerLoop {
 
     /// Makes one step with as many rows as belong into one, and sets when to look at the scopes again.
     ///
+    /// A row that cannot end is quarantined, and the others are looked at without it.
+    ///
     /// - Parameters:
     ///   - scopes: The scopes, in the order in which they are served.
     ///   - server: Returns the runner of a scope; nil for none.
     /// - Returns: The times of the scopes at which it has looked, which are the first of `scopes`.
     @discardableResult
     func look(
+        at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
+        by server: (HandlerScope?) -> HandlerRunner?
+    ) throws -> [DueTimes] {
+        while true {
+            do {
+                return try lookOnce(at: scopes, in: store, by: server)
+            } catch let error as DanglingRow {
+                try store.step { try $0.transaction.quarantine(error.handler, error.reason) }
+            }
+        }
+    }
+
+    private func lookOnce(
         at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
         by server: (HandlerScope?) -> HandlerRunner?
     ) throws -> [DueTimes] {

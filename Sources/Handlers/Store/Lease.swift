@@ -65,6 +65,9 @@ final class Lease: Sendable {
         } catch let failure { return Unsettled(lease: self, error: error, failure: failure) }
     }
 
+    /// Reads the store of the handler.
+    func read<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R { try store.read(body) }
+
     /// The closing step.
     ///
     /// - Parameter result: What the handler returns, as JSON; nil for nothing.

@@ -76,7 +76,13 @@ extension Transaction {
             """, [name]
         ) { (id: $0.integer(0), size: $0.quantity(1)) }
         guard let oldest else { return nil }
-        try connection.execute("DELETE FROM handler WHERE id = ?", [oldest.id])
+        let id = AnyHandlerID(rawValue: oldest.id)
+        guard let relations = try relations(of: id), !relations.isEmpty else {
+            try connection.execute("DELETE FROM handler WHERE id = ?", [id])
+            return oldest.size
+        }
+        // Somebody waits for it.
+        try discard(id)
         return oldest.size
     }
 

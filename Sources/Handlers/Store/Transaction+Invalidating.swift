@@ -88,6 +88,8 @@ extension Transaction {
             id,
             "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ?"
         )
+        runsNothing = true
+        defer { runsNothing = false }
         try bury(id, stored, .invalidated, .discarded)
     }
 }

@@ -34,6 +34,8 @@ package final class Transaction {
     var failures: [HandlerFailure] = []
     /// The handler whose row runs now.
     var running: StoredHandler?
+    /// Whether no handler may be called for what ends now.
+    var runsNothing = false
     /// The record in the slot meanwhile.
     var runningCall: RunningCall?
     /// The error of a nested handler; the part of the step that ran it cannot succeed any more.
@@ -151,6 +153,9 @@ package final class Transaction {
             "\(stored.name) took \(taken.milliseconds) ms in a step, for which all other steps of the store waited; make it an async handler if that happens often"
         }
     }
+
+    /// Whether handlers run inside of others so deeply that a further one should wait for a runner.
+    var isDeep: Bool { depth > Self.maximumDepth / 4 }
 
     /// Runs a handler, unless those that run now are too many already.
     func goingDeeper(_ body: () throws -> Void) throws {

@@ -76,10 +76,13 @@ package final class WorkThreads: Sendable {
         let loop = Computation(body)
         let place = ObjectIdentifier(loop)
         if added(Entry(turn: Turn(loop, []), worker: Worker(), finish: {}), in: place) { return true }
-        return state.withLock { state in
-            state.places.removeAll { $0 == place }
-            // A thread that started meanwhile may have taken it.
-            return state.waiting.removeValue(forKey: place) == nil
+        // Until then its place is no one else's.
+        return withExtendedLifetime(loop) {
+            state.withLock { state in
+                state.places.removeAll { $0 == place }
+                // A thread that started meanwhile may have taken it.
+                return state.waiting.removeValue(forKey: place) == nil
+            }
         }
     }
 

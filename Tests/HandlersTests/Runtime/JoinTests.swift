@@ -33,12 +33,15 @@ private struct Collect: Handler {
 
 private struct CollectLater: AsyncHandler {
     static let id = "joins.collect-later"
-    func run(_ call: AsyncCall<Joined>) async throws { try call.end { try $0.note("later") } }
+    func run(_ call: AsyncCall<Joined>) async throws {
+        let count = try call.children().count { $0.outcome == .result }
+        try call.end { try $0.note("later \(count)") }
+    }
 }
 
 @Suite(.serialized, .ownThread) struct JoinTests {
     private static let handlers: [any DurableHandler.Type] = [
-        Offer.self, Collect.self, CollectLater.self, Gone.self, Say.self,
+        Offer.self, Collect.self, CollectLater.self, Gone.self, Say.self, FlakyTimer.self,
     ]
 
     /// Binds offers, and a handler that waits for them.
@@ -190,9 +193,83 @@ private struct CollectLater: AsyncHandler {
             for child in children { try rig.end(child) }
             #expect(try rig.store.notes() == ["0: 0 1", "2: 2 3"])
             #expect(try await rig.runner.drain(for: .seconds(60)))
-            #expect(try rig.store.notes().last == "later")
+            #expect(try rig.store.notes().last == "later 2")
             #expect(try rig.store.keptEnding(of: top)?.outcome == .result)
             #expect(try rows(rig) == [0, 0, 0])
+        }
+    }
+
+    @Test("H25 a join that is refused leaves nothing, also when the step goes on")
+    func refused() throws {
+        try withRig(Self.handlers) { rig in
+            let child = AnyHandlerID(try rig.store.bind(Offer(cents: 1).durable))
+            let none = AnyHandlerID(rawValue: 4711)
+            try rig.store.step { step in
+                #expect(
+                    code { try step.join(Collect().durable, when: .all, of: [child, none]) } == .noSuchHandler
+                )
+                let many = Array(repeating: child, count: 10_001)
+                #expect(code { try step.join(Collect().durable, when: .all, of: many) } == .tooManyChildren)
+            }
+            #expect(try rows(rig) == [1, 0, 0])
+            try rig.store.step { _ = try $0.join(Collect().durable, when: .all, of: [child]) }
+        }
+    }
+
+    @Test("H25 forty joins of joins are called, the deep ones by a runner")
+    func deep() throws {
+        try withRig(Self.handlers) { rig in
+            let first = AnyHandlerID(try rig.store.bind(Offer(cents: 1).durable))
+            try rig.store.step { step in
+                var last = first
+                for number in 0..<40 {
+                    last = AnyHandlerID(
+                        try step.join(Collect(name: "\(number)").durable, when: .all, of: [last]))
+                }
+            }
+            try rig.end(HandlerID<Job>(rawValue: first.rawValue))
+            while try rig.runner.runDue() == .zero {}
+            #expect(try rig.store.notes().count == 40 && rows(rig) == [0, 0, 0])
+        }
+    }
+
+    @Test("H25 discarding the last child runs nothing; a runner calls what waited for it")
+    func discarded() throws {
+        try withRig(Self.handlers) { rig in
+            let (_, children) = try bind(rig, 1, .all)
+            try rig.store.step { try $0.discard(children[0]) }
+            #expect(try rig.store.notes().isEmpty)
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["c: discarded"])
+        }
+    }
+
+    @Test(
+        "H25 a handler to which another row refers is quarantined when it is to end by itself, and the others go on"
+    )
+    func dangling() throws {
+        try withRig(Self.handlers) { rig in
+            let (_, children) = try bind(rig, 2, .any)
+            try rig.store.step { step in
+                try step.execute(
+                    "CREATE TABLE refers(handler INTEGER NOT NULL REFERENCES handler(id) DEFERRABLE INITIALLY DEFERRED)"
+                )
+                try step.execute("INSERT INTO refers VALUES (?)", children[1])
+            }
+            try rig.end(children[0])
+            let other = try rig.store.step {
+                try $0.schedule(FlakyTimer(name: "t", until: 1).durable, after: .zero)
+            }
+            while try rig.runner.runDue() == .zero {}
+            #expect(try rig.store.keptEnding(of: other)?.outcome == .result)
+            let status = try #require(try rig.status(of: children[1]))
+            #expect(status.state == .quarantined && status.reason?.contains("refers to this handler") == true)
+            try rig.store.step { step in
+                try step.execute("DELETE FROM refers")
+                try step.requeue(children[1])
+            }
+            try rig.runner.runDue()
+            #expect(try rig.store.notes().last == "1 gone: joins.offer cancelled")
         }
     }
 }
