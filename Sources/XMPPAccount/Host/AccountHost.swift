@@ -219,7 +219,9 @@ public final class AccountHost: Sendable {
 
     /// Closes an account and takes it out of the host. To restart it, add it again.
     ///
-    /// - Parameter time: How long its async handlers may take to end, 0 or more; see ``Account/close(finishing:)``.
+    /// - Parameters:
+    ///   - account: One of this host; of another one it is only closed.
+    ///   - time: How long its async handlers may take to end, 0 or more; see ``Account/close(finishing:)``.
     public func remove(_ account: Account, finishing time: Duration = .zero) async {
         let jid = account.configuration.jid
         let isHere = state.withLock { state in
