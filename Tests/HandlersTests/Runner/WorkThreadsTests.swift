@@ -92,8 +92,9 @@ private final class Leaving: GroupedLoop {
     )
     func order() {
         let (workers, place) = (WorkThreads(4, "work"), Place())
-        for name in ["a", "b", "c", "d"] { add(name, to: workers, in: place) }
+        add("a", to: workers, in: place)
         #expect(log.first(1) == ["a starts"])
+        for name in ["b", "c", "d"] { add(name, to: workers, in: place) }
         expectNothing(after: 1)
         mayEnd.withLock { $0 = true }
         let log = log.first(12)
