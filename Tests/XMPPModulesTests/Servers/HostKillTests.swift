@@ -13,13 +13,13 @@ import XMPPModules
 enum HostKills {
     static let accounts = number("HOST_ACCOUNTS") ?? 50
     static let kills = number("HOST_KILLS") ?? 20
-    /// The most messages between two kills: with more, Prosody cannot let a thousand accounts in before they are killed.
-    static let messages = 200
+    /// The messages between two kills: with more of them, a server cannot let all accounts in before they are killed.
+    static let messages = min(accounts / 2, 200)
     /// The longest life, about the time in which all accounts log in; in milliseconds.
     static let longestLife = 12 * accounts
     static let patience = Duration.seconds(40 + accounts)
     /// What a test may take, in minutes.
-    static let timeLimit = max(5, accounts * kills / 400)
+    static let timeLimit = max(10, accounts * kills / 400)
 
     private static func number(_ variable: String) -> Int? {
         ProcessInfo.processInfo.environment[variable].flatMap { Int($0) }
@@ -94,8 +94,14 @@ extension RealServerTests {
                     try listBots()
                     host = try start(home, line, file)
                 }
-                try await eventually("all were answered", within: HostKills.patience) {
-                    Set(try bodies()).isSuperset(of: expected)
+                // As long as some are: a busy ejabberd answers a few of them in a second.
+                var missing = expected.count
+                while missing > 0 {
+                    let before = missing
+                    try await eventually("more were answered", within: HostKills.patience) {
+                        missing = expected.subtracting(try bodies()).count
+                        return missing < before
+                    }
                 }
                 host.killAndWait()
                 let answers = try bodies().filter { !$0.hasPrefix("ping") }
