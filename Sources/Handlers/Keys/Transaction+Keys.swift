@@ -141,10 +141,7 @@ extension Transaction {
         }
         // By a runner: in this step, handlers that bind each other for many signals would be nested as deeply.
         guard let value = try takeEarlySignal(key) else { return }
-        try connection.execute(
-            "UPDATE handler SET call = ?, input = ?, due = ?, connected_due = NULL, lane = ? WHERE id = ?",
-            [StoredCall(.result).bytes(), value, now, Lane(definition).rawValue, id])
-        newDue.add(scope, wall: now)
+        try queue(id, calledWith: value, Lane(definition), scope)
     }
 
     /// Drops signals whose handler was not bound in time.

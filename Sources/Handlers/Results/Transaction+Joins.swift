@@ -89,7 +89,8 @@ extension Transaction {
         guard let found, found.isUncalled else { return }
         let definition = registry.definition(named: found.name)
         guard !isDeep, !runsNothing, let definition, found.version <= definition.version else {
-            return try queue(parent, definition.map(Lane.init) ?? .inStep, found.scope)
+            let input = try ArgumentCoding.encode(Joined(handler: parent), named: "the children")
+            return try queue(parent, calledWith: input, definition.map(Lane.init) ?? .inStep, found.scope)
         }
         do {
             _ = try end(parent, .result, overrides: [:], context: .given(Joined(handler: parent)))
@@ -97,18 +98,6 @@ extension Transaction {
             // What the handler throws is stored; this is the store's own error.
             throw error as? HandlerError ?? HandlerError(.sql, plainReason(error), cause: error)
         }
-    }
-
-    /// Has a runner call a handler whose children have ended.
-    private func queue(_ parent: AnyHandlerID, _ lane: Lane, _ scope: HandlerScope?) throws(HandlerError) {
-        try connection.execute(
-            "UPDATE handler SET call = ?, input = ?, due = ?, connected_due = NULL, lane = ? WHERE id = ?",
-            [
-                StoredCall(.result).bytes(),
-                ArgumentCoding.encode(Joined(handler: parent), named: "the children"),
-                now, lane.rawValue, parent,
-            ])
-        newDue.add(scope, wall: now)
     }
 
     /// Has the children invalidated that have not ended: their parent has.

@@ -83,4 +83,16 @@ extension Transaction {
             ])
         newDue.add(context.environment?.scope, wall: now)
     }
+
+    /// Has a runner call a bound handler.
+    ///
+    /// - Parameter input: The stored form of its context.
+    func queue(
+        _ id: AnyHandlerID, calledWith input: [UInt8], _ lane: Lane, _ scope: HandlerScope?
+    ) throws(HandlerError) {
+        try connection.execute(
+            "UPDATE handler SET call = ?, input = ?, due = ?, connected_due = NULL, lane = ? WHERE id = ?",
+            [StoredCall(.result).bytes(), input, now, lane.rawValue, id])
+        newDue.add(scope, wall: now)
+    }
 }
