@@ -51,7 +51,7 @@ floor_store *floor_open(const char *path) {
         && !prepare(store, &store->savepoint, "SAVEPOINT handler")
         && !prepare(store, &store->release, "RELEASE handler")
         && !prepare(store, &store->select,
-            "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state, relations FROM handler "
+            "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, NULL FROM handler "
             "WHERE id = ? AND kind = 0 AND state <> 3")
         && !prepare(store, &store->delete, "DELETE FROM handler WHERE id = ?")
         && !prepare(store, &store->effect, "UPDATE effect SET total = total + ? WHERE id = 1")
@@ -59,8 +59,7 @@ floor_store *floor_open(const char *path) {
             "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)")
         && !prepare(store, &store->bury,
-            "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace, key, result) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"))
+            "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace) VALUES (?, ?, ?, ?, ?, ?)"))
         return store;
     floor_close(store);
     return 0;
@@ -104,9 +103,8 @@ static int take(floor_store *store, long long id) {
         store->attempts = sqlite3_column_int64(store->select, 4);
         store->deaths = sqlite3_column_int64(store->select, 5);
         store->trace = sqlite3_column_int64(store->select, 7);
-        // Without a key.
-        found = sqlite3_column_type(store->select, 8) == SQLITE_NULL
-            && !sqlite3_column_int64(store->select, 9) && !sqlite3_column_int64(store->select, 10);
+        // Without a key, and nobody waits for it.
+        found = !sqlite3_column_int64(store->select, 8);
         memcpy(store->arguments, sqlite3_column_blob(store->select, 2), arguments);
     } else
         found = 0;
@@ -128,8 +126,6 @@ static int bury(floor_store *store, long long id, long long now) {
     sqlite3_bind_null(store->bury, 4);
     sqlite3_bind_int64(store->bury, 5, now);
     bind_trace(store->bury, 6, store->trace);
-    sqlite3_bind_null(store->bury, 7);
-    sqlite3_bind_null(store->bury, 8);
     return finish(store->bury);
 }
 

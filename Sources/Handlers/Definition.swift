@@ -149,11 +149,11 @@ struct StoredHandler: Sendable {
     var culprit: Int64?
     /// The root of its chain; nil when it is that itself.
     var trace: AnyHandlerID?
-    /// What the program calls it.
+    /// What the program calls it; read where the row is taken.
     var key: String?
     /// Whether a process runs it under a lease.
     var isLeased = false
-    /// Who is told of its ending.
+    /// What other tables hold of it, and who is told of its ending.
     var relations: Relations = []
     /// Whether it stays after the call.
     var isStanding = false

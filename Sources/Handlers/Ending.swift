@@ -43,7 +43,7 @@ public struct Ending: Hashable, Sendable {
 
 extension Ending {
     static func select(_ condition: String) -> String {
-        "SELECT handler, name, outcome, reason, ended_at, trace, key, result FROM ending WHERE \(condition)"
+        "SELECT handler, name, outcome, reason, ended_at, trace, key, result FROM ending LEFT JOIN ending_detail USING (handler) WHERE \(condition)"
     }
 
     static func read(_ row: borrowing Row) throws(HandlerError) -> Ending {

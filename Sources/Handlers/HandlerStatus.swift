@@ -73,7 +73,7 @@ extension HandlerStatus {
     static func select(_ condition: String) -> String {
         """
         SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size,
-            trace, key
+            trace, (SELECT key FROM handler_key WHERE handler_key.handler = handler.id)
         FROM handler WHERE \(condition)
         """
     }

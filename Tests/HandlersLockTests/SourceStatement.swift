@@ -79,12 +79,14 @@ struct SourceStatement {
         "ContactPresence.swift column": ["jid", "bare"],
         "SeenTable.swift table": ["seen_mark", "seen"],
         "Outbox.swift rows": ["row FROM room_message", "seq FROM outbox"],
-        "Ending.swift condition": ["handler = ?", "key = ? ORDER BY handler DESC LIMIT 1"],
+        "Ending.swift condition": [
+            "handler = ?", "ending_detail.key = ? ORDER BY ending_detail.handler DESC LIMIT 1",
+        ],
         "HandlerStatus.swift condition": ["", "state = 0 AND ", "state <> 0 AND state = 2 AND "].map {
             $0 + """
                 id > ? AND name = coalesce(?, name) AND coalesce(trace, id) = coalesce(?, trace, id) ORDER BY id LIMIT ?
                 """
-        } + ["id = ?", "key = ?"],
+        } + ["id = ?", "id = (SELECT handler FROM handler_key WHERE key = ?)"],
         "Transaction+Due.swift isStillDue": ["due <= ?", "connected_due <= ?"],
         "Transaction+Repair.swift condition": [
             "id = ?", "name = ?", "1 = 1", "state = 1 AND name = ? AND version = ?",

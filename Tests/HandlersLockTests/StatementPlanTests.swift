@@ -90,7 +90,7 @@ import XMPPModules
         "connected_slot", "dropped_call", "push_removal", "capability",
     ]
     /// Tables in which a program leaves as many rows as it wants; the others are bounded for each contact, room or node.
-    private static let large = ["handler", "request", "outbox", "ending", "event"]
+    private static let large = ["handler", "request", "outbox", "ending", "ending_detail", "event"]
 
     /// The lines of a plan that read all of a table, or sort what they read of a large one to give out its first rows.
     private static func faults(of plan: [String], _ sql: String) -> [String] {
@@ -115,7 +115,7 @@ import XMPPModules
     private static let meant = [
         // The program looks at its handlers, a page at a time.
         "SELECT DISTINCT name FROM handler ORDER BY name",
-        "SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size, trace, key FROM handler",
+        "SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size, trace, (SELECT key FROM handler_key WHERE handler_key.handler = handler.id) FROM handler",
         // The server has refused a stanza for its size.
         "UPDATE outbox SET refusals = refusals + ?",
         // Looked at every so many events only.

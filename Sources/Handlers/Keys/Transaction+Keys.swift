@@ -16,13 +16,28 @@ extension Transaction {
     }
 
     func holder(of key: String) throws(HandlerError) -> KeyHolder? {
-        try connection.first("SELECT id, name, kind, scope, state, call FROM handler WHERE key = ?", [key]) {
-            row in
+        try connection.first(
+            "SELECT id, name, kind, scope, state, call FROM handler WHERE id = (SELECT handler FROM handler_key WHERE key = ?)",
+            [key]
+        ) { row in
             KeyHolder(
                 id: AnyHandlerID(rawValue: row.integer(0)), name: row.text(1), kind: row.integer(2),
                 scope: row.optionalText(3).map { HandlerScope($0) },
                 isUncalled: row.integer(4) == State.pending.rawValue && row.isNull(5))
         }
+    }
+
+    func give(_ key: String, to id: AnyHandlerID) throws(HandlerError) {
+        try connection.execute("INSERT INTO handler_key(key, handler) VALUES (?, ?)", [key, id])
+    }
+
+    /// Frees the key of a handler.
+    ///
+    /// - Returns: Nil when another one has taken it.
+    func takeKey(of id: AnyHandlerID) throws(HandlerError) -> String? {
+        let key = try connection.first("SELECT key FROM handler_key WHERE handler = ?", [id]) { $0.text(0) }
+        try connection.execute("DELETE FROM handler_key WHERE handler = ?", [id])
+        return key
     }
 
     private func check(_ key: String) throws(HandlerError) {
@@ -65,7 +80,7 @@ extension Transaction {
 
     private func replace(_ other: KeyHolder) throws {
         // Its invalidation may fail and be tried again, and does not hold the key meanwhile.
-        try connection.execute("UPDATE handler SET key = NULL WHERE id = ?", [other.id])
+        _ = try takeKey(of: other.id)
         guard let scope = other.scope else {
             _ = try invalidate(other.id, reason: .replaced, overrides: [:], environment: nil)
             return

@@ -107,7 +107,7 @@ extension Transaction {
             claim: {
                 try read(
                     row.id,
-                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ?"
+                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
                 )
             },
             run: { stored, input in
@@ -168,6 +168,7 @@ extension Transaction {
         guard let relations else { throw lease.lost("another process runs it, or it was ended meanwhile") }
         stored.relations = relations
         try connection.execute("DELETE FROM handler WHERE id = ?", [lease.handler])
+        if relations.contains(.keyed) { stored.key = try takeKey(of: lease.handler) }
         running = stored
         defer {
             running = nil

@@ -62,7 +62,9 @@ extension ReadableStore where Self: ~Copyable {
     /// - Throws: ``HandlerError`` with the codes of the store; `databaseNewer` for an outcome that this program does
     ///   not know.
     public func ending(ofKey key: String) throws(HandlerError) -> Ending? {
-        try first(Ending.select("key = ? ORDER BY handler DESC LIMIT 1"), key, read: Ending.read)
+        try first(
+            Ending.select("ending_detail.key = ? ORDER BY ending_detail.handler DESC LIMIT 1"), key,
+            read: Ending.read)
     }
 
     /// Returns the status of a handler. Nil if it has ended or never existed.
@@ -80,7 +82,9 @@ extension ReadableStore where Self: ~Copyable {
     /// - Returns: The status, with secrets masked.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func status(ofKey key: String) throws(HandlerError) -> HandlerStatus? {
-        try first(HandlerStatus.select("key = ?"), key, read: HandlerStatus.read)
+        try first(
+            HandlerStatus.select("id = (SELECT handler FROM handler_key WHERE key = ?)"), key,
+            read: HandlerStatus.read)
     }
 
     /// Handlers that have not ended, the oldest first.

@@ -1,4 +1,4 @@
-/// Who is told of the ending of a handler.
+/// What other tables hold of a handler, and who is told of its ending.
 struct Relations: OptionSet {
     let rawValue: Int64
 
@@ -8,6 +8,8 @@ struct Relations: OptionSet {
     static let child = Relations(rawValue: 2)
     /// It is such a handler, and has children.
     static let parent = Relations(rawValue: 4)
+    /// It has a key.
+    static let keyed = Relations(rawValue: 8)
 }
 
 extension Transaction {

@@ -126,13 +126,18 @@ public struct Schema: Sendable {
             ALTER TABLE place ADD COLUMN boot TEXT;
             """,
             """
-            -- A name that the program gives a handler; only one that has not ended has it.
-            ALTER TABLE handler ADD COLUMN key TEXT;
-            CREATE UNIQUE INDEX handler_key ON handler(key) WHERE key IS NOT NULL;
-            ALTER TABLE ending ADD COLUMN key TEXT;
-            -- What a handler returned, as JSON; and `Relations`: who is told of its ending.
-            ALTER TABLE ending ADD COLUMN result BLOB;
+            -- `Relations`: what other tables hold of a handler. Most have none, and pay for no more than this column.
             ALTER TABLE handler ADD COLUMN relations INTEGER NOT NULL DEFAULT 0;
+            -- Names that the program gives handlers; only one that has not ended has it.
+            CREATE TABLE handler_key(
+                key TEXT PRIMARY KEY,
+                handler INTEGER NOT NULL UNIQUE) WITHOUT ROWID;
+            -- Of endings: the key of the handler, and what it returned, as JSON.
+            CREATE TABLE ending_detail(
+                handler INTEGER PRIMARY KEY,
+                key TEXT,
+                result BLOB);
+            CREATE INDEX ending_detail_key ON ending_detail(key, handler) WHERE key IS NOT NULL;
             -- Handlers that are called when others have ended, and these others.
             CREATE TABLE handler_join(
                 handler INTEGER PRIMARY KEY,
@@ -147,7 +152,6 @@ public struct Schema: Sendable {
                 reason TEXT,
                 result BLOB);
             CREATE UNIQUE INDEX join_child_parent ON join_child(parent, position);
-            CREATE INDEX ending_key ON ending(key, handler) WHERE key IS NOT NULL;
             -- Signals that came before the handler with their key.
             CREATE TABLE early_signal(
                 id INTEGER PRIMARY KEY AUTOINCREMENT,

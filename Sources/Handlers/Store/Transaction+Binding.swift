@@ -44,21 +44,24 @@ extension Transaction {
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
-                connected_due, period, call, key)
+                connected_due, period, call, relations)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root, timing.scope?.rawValue, timing.isTimer ? lane.rawValue : 0, timing.due,
                 connectedDue?.milliseconds, timing.period?.milliseconds,
-                timing.isTimer ? try StoredCall(.result).bytes() : nil, key,
+                timing.isTimer ? try StoredCall(.result).bytes() : nil,
+                (key == nil ? [] : Relations.keyed).rawValue,
             ])
+        let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
         newDue.add(
             timing.scope, wall: timing.due,
             monotonic: timing.timeout.map {
                 monotonic + min(.milliseconds($0.milliseconds), Self.connectedTimeTick)
             })
-        return AnyHandlerID(rawValue: connection.lastInsertedRow)
+        if let key { try give(key, to: id) }
+        return id
     }
 
     /// Stores a handler together with the call that a runner makes, at once: one that cannot run in this step.

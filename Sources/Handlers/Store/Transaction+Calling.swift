@@ -19,11 +19,11 @@ extension Transaction {
 
     // Made once: a statement is found by its text, soonest by its address.
     private static let selectOnceNotLeased =
-        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
+        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
     private static let selectOncePending =
-        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
+        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
     private static let selectStanding =
-        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, key, state, relations FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
+        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
 
     /// - Parameter staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not
     ///   its end.
@@ -224,10 +224,11 @@ extension Transaction {
 
     /// Removes a row and returns it. The step holds the write lock, so no other process claims it in between.
     func claim(_ id: AnyHandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
-        let stored = try read(id, query)
+        var stored = try read(id, query)
         // Two plain statements cost half of one DELETE … RETURNING, which builds a table for its result.
         let deleted = try connection.execute("DELETE FROM handler WHERE id = ?", [id])
         guard deleted == 1 else { throw try noSuchHandler(id) }
+        if stored.relations.contains(.keyed) { stored.key = try takeKey(of: id) }
         // The process that runs it is told.
         if stored.isLeased { newDue.isLeaseLost = true }
         return stored
@@ -239,9 +240,9 @@ extension Transaction {
                 id: id, name: row.text(0), version: Int(row.quantity(1)), arguments: row.blob(2),
                 orElseBytes: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
                 deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
-                trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)), key: row.optionalText(8),
-                isLeased: row.integer(9) == State.leased.rawValue,
-                relations: Relations(rawValue: row.integer(10)))
+                trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)),
+                isLeased: row.optionalInteger(9) == State.leased.rawValue,
+                relations: Relations(rawValue: row.integer(8)))
         }
         guard let stored else { throw try noSuchHandler(id) }
         return stored
@@ -250,11 +251,12 @@ extension Transaction {
     /// The row of a handler that was taken, as it was when it was bound.
     private func putBack(_ id: AnyHandlerID, _ stored: StoredHandler) throws(HandlerError) {
         try connection.execute(
-            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, key, relations) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?, ?, ?)",
+            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, relations) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?, ?)",
             [
                 id, stored.name, stored.version, stored.arguments, stored.orElseBytes, now, stored.trace,
-                stored.key, stored.relations.rawValue,
+                stored.relations.rawValue,
             ])
+        if let key = stored.key { try give(key, to: id) }
     }
 
     func bury(
@@ -263,10 +265,12 @@ extension Transaction {
     ) throws(HandlerError) {
         // The primary key refuses a second ending of one handler.
         try connection.execute(
-            "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace, key, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace, stored.key, result,
-            ])
+            "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace) VALUES (?, ?, ?, ?, ?, ?)",
+            [id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace])
+        if stored.key != nil || result != nil {
+            try connection.execute(
+                "INSERT INTO ending_detail(handler, key, result) VALUES (?, ?, ?)", [id, stored.key, result])
+        }
         if !stored.relations.isEmpty { try tell(stored.relations, id, outcome, reason, result) }
     }
 

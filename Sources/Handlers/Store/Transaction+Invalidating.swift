@@ -12,7 +12,7 @@ extension Transaction {
             claim: {
                 try claim(
                     id,
-                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ?"
+                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
                 )
             },
             run: { stored, _ in
@@ -86,7 +86,7 @@ extension Transaction {
     func discard(_ id: AnyHandlerID) throws(HandlerError) {
         let stored = try claim(
             id,
-            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, key, state, relations FROM handler WHERE id = ?"
+            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
         )
         runsNothing = true
         defer { runsNothing = false }

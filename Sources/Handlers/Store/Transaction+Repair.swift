@@ -72,6 +72,11 @@ extension Transaction {
             DELETE FROM ending WHERE handler > ? AND handler <= ?
                 AND (ended_at < ? OR handler <= (SELECT max(handler) FROM ending) - ?)
             """, [start, handler, time, Self.maximumEndings])
+        try connection.execute(
+            """
+            DELETE FROM ending_detail WHERE handler > ? AND handler <= ?
+                AND NOT EXISTS (SELECT 1 FROM ending WHERE ending.handler = ending_detail.handler)
+            """, [start, handler])
         return last.1 < limit ? nil : AnyHandlerID(rawValue: handler)
     }
 }

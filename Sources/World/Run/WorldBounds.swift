@@ -20,9 +20,8 @@ struct WorldBounds {
     ]
     /// Tables of rows that wait for the server, for a handler or for a process.
     private static let waiting: Set<String> = [
-        "deferred", "delivery", "dropped_call", "early_signal", "event", "handler_join", "inbound_request",
-        "join_child", "outbox",
-        "request",
+        "deferred", "delivery", "dropped_call", "early_signal", "event", "handler_join", "handler_key",
+        "inbound_request", "join_child", "outbox", "request",
         "seen", "subscription_stanza", "subscription_wait",
     ]
     /// Tables of features that worlds do not use.
@@ -46,7 +45,7 @@ struct WorldBounds {
         // The server shows the last item again when a session starts.
         case "pubsub_seen_item": min(messages, 64)
         // Endings of the application, of modules' requests at the start of a session, of relays in chains, and of archive pages.
-        case "ending": 2 * bound + 6 * lives + pages + (addition == nil ? 0 : 20)
+        case "ending", "ending_detail": 2 * bound + 6 * lives + pages + (addition == nil ? 0 : 20)
         // A message is stored with its id and its places in archives. A sent message has marks, too.
         case "seen_mark": 4 * sent + bound
         case "seen_sender": 6

@@ -177,6 +177,13 @@ private struct Wait: AsyncHandler {
             #expect(try await rig.runner.drain(for: .seconds(60)))
             #expect(try rig.handlers().map(\.name) == ["keys.tick"])
             #expect(try rig.store.notes().isEmpty)
+
+            // One that ends itself leaves its key to its ending.
+            let second = try rig.store.step { try $0.schedule(Wait().durable, key: "two", after: .zero) }
+            try rig.runner.runDue()
+            #expect(try await rig.runner.drain(for: .seconds(60)))
+            #expect(try rig.store.read { try $0.ending(ofKey: "two") }?.handler == AnyHandlerID(second))
+            #expect(try rig.store.integer("SELECT count(*) FROM handler_key") == 1)
         }
     }
 

@@ -280,12 +280,13 @@ private struct Login: Handler {
             try withRig(folder.file(), [Say.self]) { rig in
                 let runner = try HandlerRunner(rig.store, .init(keepEndings: .seconds(3600)))
                 defer { runner.close() }
-                let old = try (0..<1200).map { _ in try rig.store.bind(Say(name: "o").durable) }
                 try rig.store.step { step in
-                    for id in old { try step.end(id, .result, with: Job()) }
+                    for n in 0..<1200 {
+                        try step.end(step.bind(Say(name: "o").durable, key: "o\(n)"), .result, with: Job())
+                    }
                 }
                 rig.clock.advance(by: .seconds(3000))
-                let young = try rig.store.bind(Say(name: "y").durable)
+                let young = try rig.store.step { try $0.bind(Say(name: "y").durable, key: "y") }
                 try rig.end(young)
                 for _ in 0..<5 {
                     try runner.runDue()
@@ -298,7 +299,8 @@ private struct Login: Handler {
                     rig.clock.advance(by: .seconds(61))
                 }
                 #expect(try rig.store.integer("SELECT count(*) FROM ending") == 1)
-                #expect(try rig.store.keptEnding(of: young) != nil)
+                #expect(try rig.store.integer("SELECT count(*) FROM ending_detail") == 1)
+                #expect(try rig.store.read { try $0.ending(ofKey: "y") }?.handler == AnyHandlerID(young))
             }
         }
     }
