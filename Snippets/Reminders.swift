@@ -61,9 +61,7 @@ extension Shop {
 
     // snippet.offer
     @Handler("shop.offer")
-    static func offer(_ call: borrowing Call<SignalReceived<Payment>>) throws {
-        try call.setResult(call.value)
-    }
+    static func offer(_ call: borrowing Call<SignalReceived<Payment>>) -> Payment { call.value }
 
     /// Runs when two offers have come, or three can come no more.
     @Handler("shop.choose")

@@ -13,6 +13,8 @@ struct HandlerDeclaration {
     var canThrow: Bool
     /// Whether it is async, so that it runs outside the transaction.
     var isAsync: Bool { parameters.form == .leased }
+    /// Whether it returns something: the result that is kept with its ending.
+    var hasResult: Bool
     /// As written on the function.
     var access: AccessLevel?
     /// `@available(…)`, which the expansion must repeat.
@@ -38,7 +40,6 @@ struct HandlerDeclaration {
         let attribute = HandlerAttribute(node, report: &report)
         isStatic = function.modifiers.contains { ["static", "class"].contains($0.name.text) }
         Self.checkGenerics(of: function, report: &report)
-        Self.checkEffects(of: function, report: &report)
         Self.checkModifiers(of: function, report: &report)
         let parameters = HandlerParameters(of: function, owner: owner?.name ?? "Self", report: &report)
         guard let owner, let attribute, let parameters else { return nil }
@@ -59,6 +60,7 @@ struct HandlerDeclaration {
         self.parameters = parameters
         self.location = location
         name = function.name.plainName
+        hasResult = function.signature.returnClause.map { !$0.type.isVoid } ?? false
         canThrow = function.signature.effectSpecifiers?.throwsClause?.throwsSomething ?? false
         access = AccessLevel(function.modifiers)
         availability = function.attributes.compactMap { element in
@@ -76,14 +78,6 @@ extension HandlerDeclaration {
     private static func checkGenerics(of function: FunctionDeclSyntax, report: inout HandlerReport) {
         if let clause = function.genericParameterClause {
             report.error(.genericFunction(function.name.text), at: clause)
-        }
-    }
-
-    private static func checkEffects(of function: FunctionDeclSyntax, report: inout HandlerReport) {
-        if let result = function.signature.returnClause, !result.type.isVoid {
-            report.error(
-                .returnsValue(result.type.trimmedDescription), at: result.type,
-                fixIts: [FixIt("Remove the return type", .removing(result))])
         }
     }
 

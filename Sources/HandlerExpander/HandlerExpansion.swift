@@ -154,14 +154,21 @@ extension HandlerExpansion {
         let owner = handler.owner.name
         let values = arguments.map { "\($0.label.argumentLabel): self.\($0.property.quotedName)" }
         let call = "\(name)(\((["call"] + values).joined(separator: ", ")))"
-        let attempt = (handler.canThrow ? "try " : "") + (handler.isAsync ? "await " : "")
-        var body = "\(attempt)\(owner).\(call)"
+        // What keeps a result can throw.
+        let attempt =
+            (handler.canThrow || handler.hasResult ? "try " : "") + (handler.isAsync ? "await " : "")
+        func calling(_ instance: String) -> String {
+            guard handler.hasResult else { return "\(attempt)\(instance).\(call)" }
+            let keep = handler.isAsync ? "call.end(result: " : "call.setResult("
+            return "\(attempt)\(keep)\(instance).\(call))"
+        }
+        var body = calling(owner)
         if let path = handler.attribute.path {
             let literal = path.argument.expression.trimmedDescription
             body = """
                 let instance: \(owner) = try __resolveInstance(
                     call.context.\(path.text), handler: Self.id, path: \(literal))
-                \(attempt)instance.\(call)
+                \(calling("instance"))
                 """
         }
         let parameter = (handler.isAsync ? "" : "borrowing ") + handler.parameters.call

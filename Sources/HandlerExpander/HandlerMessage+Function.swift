@@ -46,12 +46,6 @@ extension HandlerMessage {
                 + "write 'borrowing Call<\(context)>' to run it inside, exactly once")
     }
 
-    static func returnsValue(_ type: String) -> Self {
-        .init(
-            "nobody is left to take the '\(type)' that a handler returns: remove the return type, "
-                + "and pass a result on by a bound handler, for example 'then: Durable<…>'")
-    }
-
     static let mutating = HandlerMessage(
         "a handler finds its instance through the call and cannot change a copy of it: remove 'mutating', "
             + "and keep the state in a class or in the store")

@@ -36,7 +36,10 @@
 /// }
 /// ```
 ///
-/// Either returns nothing, may throw, and is declared in a type without generic parameters, under a name that no other
+/// What either returns is kept with the ending, as a result that ``/Handlers/Ending/result(as:)`` reads. An async one ends with what it
+/// returns; it calls `end` itself where the ending has effects, and returns nothing.
+///
+/// Either may throw, and is declared in a type without generic parameters, under a name that no other
 /// handler in that type has. Actors and types on the main actor declare it `nonisolated` or `async`; an `async` one
 /// runs
 /// on its actor.

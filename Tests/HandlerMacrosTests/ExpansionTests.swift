@@ -315,6 +315,26 @@ struct ExpansionTests {
         }
     }
 
+    @Test("H25 what a function returns is the result of the handler")
+    func results() {
+        for (written, call) in [
+            ("-> Int", "{ try call.setResult(Till.paid(call)) }"),
+            ("throws -> [Int]?", "{ try call.setResult(Till.paid(call)) }"),
+        ] {
+            expectExpansion(
+                "enum Till { @Handler(\"till.paid\") static func paid(_ call: borrowing Call<Reply>) \(written) { 1 } }",
+                contains: "throws \(call)")
+        }
+        for written in ["async -> Int", "async throws -> Int"] {
+            expectExpansion(
+                "enum Till { @Handler(\"till.paid\") static func paid(_ call: AsyncCall<Reply>) \(written) { 1 } }",
+                contains: "async throws { try await call.end(result: Till.paid(call)) }")
+        }
+        expectExpansion(
+            "final class Till { @Handler(\"till.paid\", on: \"till\") func paid(_ call: borrowing Call<Reply>) -> Int { 1 } }",
+            contains: "try call.setResult(instance.paid(call))")
+    }
+
     @Test("H10 availability is repeated on everything that is added")
     func availability() {
         expectExpansion(

@@ -1,3 +1,4 @@
+import HandlerMacrosSupport
 import Handlers
 import HandlersTestKit
 import TestThreads
@@ -41,10 +42,38 @@ private struct SellLater: AsyncHandler {
     }
 }
 
+private enum Till {
+    @Handler("results.counted")
+    static func counted(_ call: borrowing Call<Job>, number: Int) -> Receipt { Receipt(number: number) }
+
+    @Handler("results.counted-later")
+    static func countedLater(_ call: AsyncCall<Job>, number: Int) async -> [Int] { [number] }
+}
+
 @Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct ResultTests {
     private static let handlers: [any DurableHandler.Type] = [
-        Sell.self, Outer.self, SellLater.self, Say.self, Gone.self,
+        Sell.self, Outer.self, SellLater.self, Say.self, Gone.self, Till.Handler_counted.self,
+        Till.Handler_countedLater.self,
     ]
+
+    @Test("H25 what a function with @Handler returns is its result, also of one that is async")
+    func returned() async throws {
+        try await withFolder { folder in
+            let rig = try Rig(folder.file(), Self.handlers)
+            defer { rig.runner.close() }
+            let (now, later) = try rig.store.step { step in
+                let ids = (
+                    try step.bind(Till.counted(number: 17)), try step.bind(Till.countedLater(number: 18))
+                )
+                try step.end(ids.0, .result, with: Job())
+                try step.end(ids.1, .result, with: Job())
+                return ids
+            }
+            try rig.runner.runDue()
+            #expect(try await rig.store.value(of: now) == Receipt(number: 17))
+            #expect(try await rig.store.value(of: later) == [18])
+        }
+    }
 
     @Test("H25 a result is kept with the ending, and read as its type")
     func kept() throws {
