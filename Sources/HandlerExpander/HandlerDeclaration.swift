@@ -12,9 +12,9 @@ struct HandlerDeclaration {
     var isStatic: Bool
     var canThrow: Bool
     /// Whether it is async, so that it runs outside the transaction.
-    var isAsync: Bool { parameters.form == .leased }
-    /// Whether it returns something: the result that is kept with its ending.
-    var hasResult: Bool
+    var isAsync: Bool { parameters.form != .inStep }
+    /// What it returns, with `Self` spelled out: the result that is kept with its ending. Nil for nothing.
+    var result: String?
     /// As written on the function.
     var access: AccessLevel?
     /// `@available(…)`, which the expansion must repeat.
@@ -43,9 +43,14 @@ struct HandlerDeclaration {
         Self.checkModifiers(of: function, report: &report)
         let parameters = HandlerParameters(of: function, owner: owner?.name ?? "Self", report: &report)
         guard let owner, let attribute, let parameters else { return nil }
-        Self.checkForm(of: function, parameters, report: &report)
+        Self.checkForm(of: function, parameters, attribute: node, report: &report)
         Self.checkIsolation(of: function, isStatic: isStatic, owner: owner, report: &report)
-        Self.checkPath(of: function, isStatic: isStatic, attribute: node, read: attribute, report: &report)
+        if parameters.form == .flow {
+            Self.checkInstance(of: function, isStatic: isStatic, read: attribute, report: &report)
+        } else {
+            Self.checkPath(
+                of: function, isStatic: isStatic, attribute: node, read: attribute, report: &report)
+        }
         let limit = node.arguments?.as(LabeledExprListSyntax.self)?.first { $0.label?.text == "limit" }
         if let limit, attribute.limit != nil, parameters.form != .leased {
             report.error(.limitInStep, at: limit)
@@ -60,7 +65,9 @@ struct HandlerDeclaration {
         self.parameters = parameters
         self.location = location
         name = function.name.plainName
-        hasResult = function.signature.returnClause.map { !$0.type.isVoid } ?? false
+        result = function.signature.returnClause.flatMap { clause in
+            clause.type.isVoid ? nil : clause.type.replacingSelf(with: owner.name).trimmedDescription
+        }
         canThrow = function.signature.effectSpecifiers?.throwsClause?.throwsSomething ?? false
         access = AccessLevel(function.modifiers)
         availability = function.attributes.compactMap { element in
@@ -83,9 +90,19 @@ extension HandlerDeclaration {
 
     /// An async function takes an `AsyncCall`, and a function that runs inside the transaction a `Call`.
     private static func checkForm(
-        of function: FunctionDeclSyntax, _ parameters: HandlerParameters, report: inout HandlerReport
+        of function: FunctionDeclSyntax, _ parameters: HandlerParameters, attribute node: AttributeSyntax,
+        report: inout HandlerReport
     ) {
         let (type, context) = (parameters.callType, parameters.writtenContext)
+        let isWorkflow = node.attributeName.trimmedDescription.hasSuffix("Workflow")
+        switch (isWorkflow, parameters.form) {
+        case (true, .inStep), (true, .leased): return report.error(.workflowWithoutFlow, at: type)
+        case (false, .flow):
+            return report.error(
+                .flowInHandler, at: node.attributeName,
+                fixIts: [FixIt("Write '@Workflow'", .replacing(node.attributeName, with: "Workflow"))])
+        default: break
+        }
         switch (parameters.form, function.isAsync) {
         case (.inStep, true):
             let asyncCall = parameters.writtenCall.replacingLastName("Call", with: "AsyncCall")
@@ -102,7 +119,9 @@ extension HandlerDeclaration {
                     FixIt("Add 'async'", function.addingAsync),
                     FixIt("Write '\(call)'", .replacing(type, with: call)),
                 ])
-        case (.inStep, false), (.leased, true): break
+        case (.flow, false):
+            report.error(.syncFlow, at: type, fixIts: [FixIt("Add 'async'", function.addingAsync)])
+        case (.inStep, false), (.leased, true), (.flow, true): break
         }
     }
 
@@ -126,6 +145,14 @@ extension HandlerDeclaration {
         report.error(
             .actorIsolated(actor), at: function.name,
             fixIts: function.attributes.isMainActor ? [] : [fixIt])
+    }
+
+    /// A workflow has nothing from which an instance could be found when it goes on elsewhere.
+    private static func checkInstance(
+        of function: FunctionDeclSyntax, isStatic: Bool, read: HandlerAttribute, report: inout HandlerReport
+    ) {
+        if !isStatic { report.error(.instanceWorkflow(function.name.text), at: function.name) }
+        if let path = read.path { report.error(.pathOnStatic, at: path.argument) }
     }
 
     private static func checkPath(

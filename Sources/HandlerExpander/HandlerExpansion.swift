@@ -46,7 +46,13 @@ extension HandlerExpansion {
             """
     }
 
-    private var conformance: String { handler.isAsync ? "Handlers::AsyncHandler" : "Handlers::Handler" }
+    private var conformance: String {
+        switch handler.parameters.form {
+        case .inStep: "Handlers::Handler"
+        case .leased: "Handlers::AsyncHandler"
+        case .flow: "Handlers::Workflow"
+        }
+    }
 
     private var constants: String {
         var lines = [
@@ -155,10 +161,10 @@ extension HandlerExpansion {
         let values = arguments.map { "\($0.label.argumentLabel): self.\($0.property.quotedName)" }
         let call = "\(name)(\((["call"] + values).joined(separator: ", ")))"
         // What keeps a result can throw.
-        let attempt =
-            (handler.canThrow || handler.hasResult ? "try " : "") + (handler.isAsync ? "await " : "")
+        let keepsResult = handler.result != nil && handler.parameters.form != .flow
+        let attempt = (handler.canThrow || keepsResult ? "try " : "") + (handler.isAsync ? "await " : "")
         func calling(_ instance: String) -> String {
-            guard handler.hasResult else { return "\(attempt)\(instance).\(call)" }
+            guard keepsResult else { return "\(attempt)\(instance).\(call)" }
             let keep = handler.isAsync ? "call.end(result: " : "call.setResult("
             return "\(attempt)\(keep)\(instance).\(call))"
         }
@@ -172,8 +178,13 @@ extension HandlerExpansion {
                 """
         }
         let parameter = (handler.isAsync ? "" : "borrowing ") + handler.parameters.call
+        var output = ""
+        if handler.parameters.form == .flow {
+            output = " -> \(handler.result ?? "Handlers::Nothing")"
+            body = handler.result == nil ? "\(body)\nreturn Handlers::Nothing()" : "return \(body)"
+        }
         return """
-            \(requirement)func run(_ call: \(parameter)) \(handler.isAsync ? "async " : "")throws {
+            \(requirement)func run(_ call: \(parameter)) \(handler.isAsync ? "async " : "")throws\(output) {
             \(body)
             }
             """

@@ -46,6 +46,21 @@ extension HandlerMessage {
                 + "write 'borrowing Call<\(context)>' to run it inside, exactly once")
     }
 
+    static let syncFlow = HandlerMessage("a workflow waits for its flow: make the function 'async'")
+
+    static let workflowWithoutFlow = HandlerMessage(
+        "the first parameter of a workflow is its flow: write '_ flow: Flow' before the bound arguments, or use @Handler"
+    )
+
+    static let flowInHandler = HandlerMessage(
+        "a function with a 'Flow' is a workflow: write '@Workflow(…)' instead of '@Handler(…)'")
+
+    static func instanceWorkflow(_ name: String) -> Self {
+        .init(
+            "a workflow goes on in other processes, which do not have its instance: make '\(name)' static, and bind what it needs"
+        )
+    }
+
     static let mutating = HandlerMessage(
         "a handler finds its instance through the call and cannot change a copy of it: remove 'mutating', "
             + "and keep the state in a class or in the store")

@@ -3,12 +3,14 @@ import SwiftSyntax
 
 /// The parameters of a handler's function: what the call supplies, then the bound arguments.
 struct HandlerParameters {
-    /// The two types of the first parameter.
+    /// The types of the first parameter.
     enum Form: String {
         /// Inside the transaction.
         case inStep = "Call"
         /// Outside of it, under a lease.
         case leased = "AsyncCall"
+        /// Again and again, with a journal.
+        case flow = "Flow"
     }
 
     var form: Form
@@ -34,7 +36,7 @@ struct HandlerParameters {
             else { continue }
             arguments.append(argument)
         }
-        for type in [call.map { Syntax($0.context) }] + parameters.dropFirst().map({ Syntax($0.type) }) {
+        for type in [call?.context.map { Syntax($0) }] + parameters.dropFirst().map({ Syntax($0.type) }) {
             guard let type, let name = type.hiddenName else { continue }
             report.error(.hiddenName(name, owner), at: type)
         }
@@ -47,9 +49,9 @@ struct HandlerParameters {
         form = call.form
         callType = call.parameter
         writtenCall = call.type.trimmedDescription
-        writtenContext = call.context.trimmedDescription
+        writtenContext = call.context?.trimmedDescription ?? "…"
         self.call = call.type.replacingSelf(with: owner).trimmedDescription
-        context = call.context.replacingSelf(with: owner).trimmedDescription
+        context = call.context?.replacingSelf(with: owner).trimmedDescription ?? "Handlers::TimerFired"
     }
 
     /// The type of the first parameter.
@@ -59,8 +61,8 @@ struct HandlerParameters {
         var parameter: TypeSyntax
         /// Without: `Call<X>`.
         var type: TypeSyntax
-        /// The `X` in it.
-        var context: GenericArgumentSyntax
+        /// The `X` in it; nil for a `Flow`.
+        var context: GenericArgumentSyntax?
     }
 
     private static func readCall(
@@ -77,17 +79,18 @@ struct HandlerParameters {
             report.error(.noCall(isAsync: function.isAsync), at: parameter)
             return nil
         }
-        guard let context = arguments?.arguments.first, arguments?.arguments.count == 1 else {
+        let context = arguments?.arguments.first
+        guard form == .flow || context != nil && arguments?.arguments.count == 1 else {
             report.error(.callWithoutContext(form), at: type)
             return nil
         }
         let call = CallParameter(form: form, parameter: parameter.type, type: type, context: context)
         // The other form will be asked for, and its specifiers with it.
-        if (form == .leased) == function.isAsync { checkOwnership(of: parameter, call, report: &report) }
+        if (form != .inStep) == function.isAsync { checkOwnership(of: parameter, call, report: &report) }
         return call
     }
 
-    /// A `Call` is lent, and an `AsyncCall` is a value like any other.
+    /// A `Call` is lent; an `AsyncCall` and a `Flow` are values like any other.
     private static func checkOwnership(
         of parameter: FunctionParameterSyntax, _ call: CallParameter, report: inout HandlerReport
     ) {
@@ -98,11 +101,12 @@ struct HandlerParameters {
             report.error(
                 .notBorrowing(type), at: parameter.type,
                 fixIts: [FixIt("Write 'borrowing'", .replacing(parameter.type, with: "borrowing \(type)"))])
-        case .leased where !specifiers.isEmpty || parameter.ellipsis != nil:
+        case .leased where !specifiers.isEmpty || parameter.ellipsis != nil,
+            .flow where !specifiers.isEmpty || parameter.ellipsis != nil:
             report.error(
                 .specifiedAsyncCall(type), at: parameter.type,
                 fixIts: [FixIt("Write '\(type)'", .replacing(parameter.type, with: type))])
-        case .inStep, .leased: break
+        case .inStep, .leased, .flow: break
         }
     }
 }

@@ -70,6 +70,34 @@ public macro Handler(
     limit: Duration? = nil, availability: Availability = .everywhere
 ) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")
 
+/// Turns an async function into a workflow, whose progress is kept; see ``/Handlers/Workflow``.
+///
+/// ```swift
+/// @Workflow("shop.order")
+/// static func order(_ flow: Flow, number: String) async throws -> Payment? {
+///     try await flow.step { try $0.execute("INSERT INTO letter VALUES (?)", "pay order \(number)") }
+///     return try await flow.signal("payment-\(number)", within: .seconds(3 * 24 * 3600))
+/// }
+/// try store.step { try $0.start(Shop.order(number: "17"), key: "order-17") }
+/// ```
+///
+/// The parameters after the flow are stored, and what it returns is kept with the ending. It adds the same beside the function as
+/// ``Handler(_:version:aliases:on:upcast:retry:limit:availability:)``.
+///
+/// - Parameters:
+///   - id: The name that is stored: a plain string literal, unique in the program. It must never change.
+///   - version: The version of the argument list, from 1; for changes of the code see ``/Handlers/Flow/version(_:in:)``.
+///   - aliases: Former ids, as plain string literals.
+///   - upcast: Turns arguments stored by an older version into those of the next one.
+///   - retry: How often and how long it is tried again when its process dies, without having come further.
+///   - availability: In which processes it runs.
+@attached(peer, names: overloaded, prefixed(Handler_), prefixed(__handlerRecord_))
+public macro Workflow(
+    _ id: String, version: Int = 1, aliases: [String] = [],
+    upcast: ((inout Record, Int) throws -> Void)? = nil, retry: RetryPolicy = .standard,
+    availability: Availability = .everywhere
+) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")
+
 /// Never compiles: a handler needs an id that never changes. It exists so that the error says what to write.
 ///
 /// - Parameters:

@@ -45,6 +45,7 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
     case forgetAttempts = "forget-attempts"
     case earlyTimer = "early-timer"
     case forgetSignal = "forget-signal"
+    case forgetPlace = "forget-place"
     // OMEMO.
     case ratchetApart = "ratchet-apart"
 
@@ -110,6 +111,7 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
         case .forgetAttempts: "A retry forgets the number of attempts."
         case .earlyTimer: "A timer ignores the milliseconds of its delay."
         case .forgetSignal: "A signal that comes before its handler is forgotten."
+        case .forgetPlace: "What a workflow did is missing in its journal."
         case .ratchetApart:
             "The ratchet of a message commits before the message, which has a step of its own."
         }

@@ -6,6 +6,8 @@ struct Definition: Sendable {
         case inStep(@Sendable (Invocation, Transaction) throws -> Void)
         /// Under a lease.
         case leased(@Sendable (Invocation, Lease) async throws -> Void)
+        /// Inside the step, up to where it waits.
+        case workflow(@Sendable (Invocation, Transaction) throws -> FlowRun.End)
     }
 
     let handler: any DurableHandler.Type
@@ -37,9 +39,13 @@ struct Definition: Sendable {
             body = Self.inStep(handler, unknown)
         } else if let handler = handler as? any AsyncHandler.Type {
             body = Self.leased(handler, unknown)
+        } else if let handler = handler as? any Workflow.Type {
+            body = Self.workflow(handler, unknown)
         } else {
             // A programming error that would leave its rows waiting for ever: stop at the first start.
-            fatalError("the handler '\(H.id)' cannot run; let \(H.self) conform to Handler or AsyncHandler")
+            fatalError(
+                "the handler '\(H.id)' cannot run; let \(H.self) conform to Handler, AsyncHandler or Workflow"
+            )
         }
     }
 
@@ -70,6 +76,14 @@ struct Definition: Sendable {
                 Call(
                     context: context, transaction: transaction, handlerID: invocation.stored.id,
                     attempt: invocation.stored.attempts + 1))
+        }
+    }
+
+    private static func workflow<H: Workflow>(_ handler: H.Type, _ unknown: UnknownArguments) -> Body {
+        .workflow { invocation, transaction in
+            let context = try invocation.context(of: handler)
+            let instance = try invocation.instance(of: handler, unknown)
+            return try FlowRun(invocation.stored, context, transaction).drive { try await instance.run($0) }
         }
     }
 

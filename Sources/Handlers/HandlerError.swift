@@ -110,6 +110,16 @@ extension ErrorCode where Failure == HandlerError {
     public static var tooManyEvents: Self { Self(rawValue: "too-many-events") }
     /// Another handler that has not ended has the key.
     public static var keyTaken: Self { Self(rawValue: "key-taken") }
+    /// An operation of a workflow failed, in this run or an earlier one; the sentence is that of the error.
+    public static var operationFailed: Self { Self(rawValue: "operation-failed") }
+    /// A workflow has more operations than its journal may hold.
+    package static var tooManyEntries: Self { Self(rawValue: "too-many-entries") }
+    /// The journal of a workflow does not fit the code of this program.
+    package static var journalMisfit: Self { Self(rawValue: "journal-misfit") }
+    /// A workflow awaits something that is not its flow's.
+    package static var foreignWait: Self { Self(rawValue: "foreign-wait") }
+    /// A calendar cannot be read, or this machine does not know its time zone.
+    public static var invalidCalendar: Self { Self(rawValue: "invalid-calendar") }
     /// A key is empty, too long or holds a character that cannot be stored.
     public static var invalidKey: Self { Self(rawValue: "invalid-key") }
     /// So many signals wait for a handler with a key that no more may be sent.

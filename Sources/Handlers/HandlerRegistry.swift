@@ -57,7 +57,7 @@ public final class HandlerRegistry: Sendable {
         let definition = Definition(type, place: "\(file):\(line)", unknownArguments)
         definitions.withLock { definitions in
             for name in [H.id] + H.aliases {
-                if let other = definitions[name], other.type != ObjectIdentifier(type) {
+                if let other = definitions[name] ?? Self.own[name], other.type != ObjectIdentifier(type) {
                     // A programming error that would call the wrong code later: stop at the first start.
                     fatalError(
                         "two handlers are named '\(name)': \(String(reflecting: other.handler)), registered at \(other.place), and \(String(reflecting: type)), registered at \(file):\(line); rename one of them"
@@ -85,7 +85,19 @@ public final class HandlerRegistry: Sendable {
         return policies.map(\.longestSpreadDelay).max() ?? .zero
     }
 
-    func definition(named name: String) -> Definition? { definitions.withLock { $0[name] } }
+    func definition(named name: String) -> Definition? {
+        definitions.withLock { $0[name] } ?? Self.own[name]
+    }
+
+    /// The runtime's own handlers, which every program knows.
+    package static let ownHandlers: [any DurableHandler.Type] = [
+        FlowWoken.self, FlowSignaled.self, FlowJoined.self, FlowGivenUp.self,
+    ]
+
+    private static let own = Dictionary(
+        uniqueKeysWithValues: ownHandlers.map {
+            ($0.id, Definition($0, place: "Durable Handlers", UnknownArguments()))
+        })
 }
 
 // MARK: - Called by the code that @Handler expands to

@@ -1,14 +1,10 @@
-/// Random numbers that follow from a seed (SplitMix64), so that a failed run can be repeated.
+import Handlers
+
+/// Random numbers that follow from a seed, so that a failed run can be repeated.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
-    private var state: UInt64
+    private var numbers: SplitMix
 
-    package init(seed: UInt64) { state = seed }
+    package init(seed: UInt64) { numbers = SplitMix(seed: seed) }
 
-    package mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var bits = state
-        bits = (bits ^ (bits >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        bits = (bits ^ (bits >> 27)) &* 0x94d0_49bb_1331_11eb
-        return bits ^ (bits >> 31)
-    }
+    package mutating func next() -> UInt64 { numbers.next() }
 }

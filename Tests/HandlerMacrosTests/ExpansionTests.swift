@@ -188,6 +188,31 @@ struct ExpansionTests {
             """)
     }
 
+    @Test("H31 a workflow expands to its plain form, with what it returns")
+    func workflow() {
+        for (result, type, body) in [
+            (" -> Receipt", "Receipt", "return try await Shop.order(call, number: self.number)"),
+            (
+                "", "Handlers::Nothing",
+                "try await Shop.order(call, number: self.number) return Handlers::Nothing()"
+            ),
+        ] {
+            expectExpansion(
+                """
+                enum Shop {
+                    @Workflow("shop.order", availability: .mainOnly)
+                    static func order(_ flow: Flow, number: String) async throws\(result) {}
+                }
+                """,
+                contains: "nonisolated struct Handler_order: Handlers::Workflow {",
+                "typealias Context = Handlers::TimerFired",
+                "static var availability: Handlers::Availability { .mainOnly }",
+                "func run(_ call: Flow) async throws -> \(type) { \(body) }",
+                "nonisolated static func order( number: String ) throws(Handlers::HandlerError) -> Handlers::Durable<Handlers::TimerFired>"
+            )
+        }
+    }
+
     @Test("H10 an argument is stored under its label, not under the name inside the function")
     func labels() {
         expectExpansion(

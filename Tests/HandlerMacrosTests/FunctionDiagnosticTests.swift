@@ -116,6 +116,26 @@ struct FunctionDiagnosticTests {
         #expect(fixIts == ["Add 'async'", "Write 'borrowing Handlers.Call<Reply>'"])
     }
 
+    @Test("H31 a workflow has a flow, is async and static, and is not called @Handler")
+    func workflows() {
+        expectDiagnostic(
+            "enum Shop { @Workflow(\"shop.order\") static func order(_ flow: ▸Flow) throws {} }",
+            "a workflow waits for its flow: make the function 'async'",
+            fixed: "enum Shop { @Workflow(\"shop.order\") static func order(_ flow: Flow) async throws {} }")
+        expectDiagnostic(
+            "enum Shop { @Workflow(\"shop.order\") static func order(_ call: ▸AsyncCall<Reply>) async {} }",
+            "the first parameter of a workflow is its flow: write '_ flow: Flow' before the bound arguments, or use @Handler"
+        )
+        expectDiagnostic(
+            "enum Shop { @▸Handler(\"shop.order\") static func order(_ flow: Flow) async {} }",
+            "a function with a 'Flow' is a workflow: write '@Workflow(…)' instead of '@Handler(…)'",
+            fixed: "enum Shop { @Workflow(\"shop.order\") static func order(_ flow: Flow) async {} }")
+        expectDiagnostic(
+            "class Shop { @Workflow(\"shop.order\") func ▸order(_ flow: Flow) async {} }",
+            "a workflow goes on in other processes, which do not have its instance: make 'order' static, and bind what it needs"
+        )
+    }
+
     @Test("H10 a mutating function would change a copy")
     func mutatingFunction() {
         expectDiagnostic(

@@ -29,7 +29,7 @@ struct Expansion {
         let context = BasicMacroExpansionContext(
             sourceFiles: [file: .init(moduleName: "Shop", fullFilePath: "Sources/Shop/Till.swift")])
         let expanded = file.expand(
-            macros: ["Handler": HandlerMacro.self],
+            macros: ["Handler": HandlerMacro.self, "Workflow": HandlerMacro.self],
             contextGenerator: { node in
                 BasicMacroExpansionContext(
                     sharingWith: context, lexicalContext: node.allMacroLexicalContexts())

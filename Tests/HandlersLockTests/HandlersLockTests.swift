@@ -19,7 +19,7 @@ import XMPPModules
             SimulationApp.Handler_received.self, SimulationApp.Handler_answered.self,
             SimulationApp.Handler_abandoned.self, SimulationApp.Handler_acknowledged.self,
             SimulationApp.Handler_news.self,
-        ]
+        ] + HandlerRegistry.ownHandlers
 
     private static let package = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent()

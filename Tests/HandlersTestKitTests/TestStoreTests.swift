@@ -184,7 +184,7 @@ private func withTest<R>(_ body: (TestStore) async throws -> R) async throws -> 
         }
     }
 
-    @Test("H31 a test reads its store without a step, at the time of its clock, also after a restart")
+    @Test("H32 a test reads its store without a step, at the time of its clock, also after a restart")
     func reading() async throws {
         try await withTest { test in
             let first = test.store

@@ -106,6 +106,29 @@
                 #expect(try next.integer("SELECT count(*) FROM early_signal") == 0)
             }
         }
+
+        @Test(
+            "H31 a workflow that is killed at one of its commits goes on, and has done each thing once",
+            arguments: [Failpoint.beforeCommit, .afterCommit], Array(1...7))
+        func workflow(_ failpoint: Failpoint, commit: Int) async throws {
+            try await withFolder { folder in
+                _ = try openFlowStore(folder.file())
+                await #expect(processExitsWith: .signal(SIGKILL)) {
+                    [
+                        path = folder.file() as String, name = failpoint.rawValue as String,
+                        commit = commit as Int
+                    ] in
+                    let store = try openFlowStore(path)
+                    setenv("HANDLERS_FAILPOINT", "\(name):kill:\(commit)", 1)
+                    try await finishErrand(store)
+                }
+                let next = try openFlowStore(folder.file())
+                try await finishErrand(next)
+                #expect(try next.notes() == ["begin", "asked", "now"])
+                #expect(try next.integer("SELECT count(*) FROM journal") == 0)
+                #expect(try next.waiting().isEmpty)
+            }
+        }
     }
 
     private struct Hear: Handler {
@@ -114,6 +137,42 @@
         func run(_ call: borrowing Call<SignalReceived<String>>) throws {
             try call.step.note("\(call.value), \(name)")
         }
+    }
+
+    private struct Errand: Workflow {
+        static let id = "kill.errand"
+        func run(_ flow: Flow) async throws -> Nothing {
+            try await flow.compensate(with: Abandon(name: "never").durable)
+            try await flow.step("begin") { try $0.note("begin") }
+            try await flow.run(AskOnce().durable)
+            try await flow.sleep(for: .milliseconds(1))
+            let word = try await flow.signal("errand-signal", as: String.self)
+            try await flow.step("end") { try $0.note(word ?? "none") }
+            return Nothing()
+        }
+    }
+
+    private struct AskOnce: AsyncHandler {
+        static let id = "kill.ask-once"
+        func run(_ call: AsyncCall<TimerFired>) async throws { try call.end { try $0.note("asked") } }
+    }
+
+    private func openFlowStore(_ path: String) throws -> HandlerStore {
+        try openStore(path, [Errand.self, AskOnce.self, Abandon.self], time: .system)
+    }
+
+    /// Starts the errand unless it was started before, and waits for its end.
+    private func finishErrand(_ store: HandlerStore) async throws {
+        let runner = try HandlerRunner(store)
+        defer { runner.close() }
+        try runner.start()
+        let id = try store.step { step -> HandlerID<TimerFired>? in
+            guard try step.ending(ofKey: "errand") == nil else { return nil }
+            if try step.status(ofKey: "errand") == nil { try step.signal("errand-signal", "now") }
+            return try step.start(Errand().durable, key: "errand")
+        }
+        if let id { _ = try await store.ending(of: id) }
+        #expect(try await runner.drain(for: .seconds(60)))
     }
 
     private func openSignalStore(_ path: String) throws -> HandlerStore { try openStore(path, [Hear.self]) }

@@ -60,6 +60,17 @@ import TestServers
         }
     }
 
+    @Test("H31 the guide's order is charged, paid and sent, although each service loses its first answer")
+    func orderWorkflow() throws {
+        try withFolder { folder in
+            let child = try ChildProcess(
+                BuiltProduct.path("OrderWorkflow"), [], folder: folder.path, output: .pipe)
+            let output = try child.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+            #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0)
+            #expect(output == "order 17: Ada, Bob, Eve\n")
+        }
+    }
+
     @Test("H22 each Swift block of the pages is a part of a snippet, and each link leads somewhere")
     func pages() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").path

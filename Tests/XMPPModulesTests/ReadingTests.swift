@@ -99,7 +99,7 @@ import XMPPModules
         await account.close()
     }
 
-    @Test("H31 contacts, rooms, chats and the rest are shown beside a process that was stopped inside a step")
+    @Test("H32 contacts, rooms, chats and the rest are shown beside a process that was stopped inside a step")
     func besideFrozenWriter() async throws {
         try await withAccount { account, path in
             let writer = try FrozenProcess(
@@ -115,7 +115,7 @@ import XMPPModules
         }
     }
 
-    @Test("H31 what reads in a step reads the same without the write lock")
+    @Test("H32 what reads in a step reads the same without the write lock")
     func sameAsStep() async throws {
         try await withAccount { account, _ in
             let inStep = try account.store.step { try shown(account, in: $0) }

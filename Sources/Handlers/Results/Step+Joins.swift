@@ -30,7 +30,7 @@ public struct Joined: RestorableContext, Codable {
 }
 
 /// A handler for which another one waited.
-public struct JoinedChild: Hashable, Sendable {
+public struct JoinedChild: Hashable, Sendable, Codable {
     /// The handler's row.
     public let handler: AnyHandlerID
     /// The stored name.
@@ -119,7 +119,7 @@ extension Step {
 }
 
 extension ReadableStore where Self: ~Copyable {
-    fileprivate func children(of parent: AnyHandlerID) throws(HandlerError) -> [JoinedChild] {
+    func children(of parent: AnyHandlerID) throws(HandlerError) -> [JoinedChild] {
         try all(
             "SELECT handler, name, outcome, reason, result FROM join_child WHERE parent = ? ORDER BY position",
             parent

@@ -148,7 +148,7 @@ extension Transaction {
 
     /// What the store was called when the handler was bound, for the ids of a copy go on where those of the original did; and
     /// when that was, for a backup that is written over the database lies in the same file, which does not show it.
-    private func idempotencyKey(of id: AnyHandlerID) throws(HandlerError) -> String {
+    func idempotencyKey(of id: AnyHandlerID) throws(HandlerError) -> String {
         try connection.first(
             """
             SELECT identity.name || '-' || handler.id || '-' || handler.bound_at FROM handler, identity

@@ -10,6 +10,10 @@ struct Relations: OptionSet {
     static let parent = Relations(rawValue: 4)
     /// It has a key.
     static let keyed = Relations(rawValue: 8)
+    /// It is a timer that follows a calendar.
+    static let calendar = Relations(rawValue: 16)
+    /// It is a workflow with a journal.
+    static let workflow = Relations(rawValue: 64)
 }
 
 extension Transaction {
@@ -29,6 +33,10 @@ extension Transaction {
         _ relations: Relations, _ id: AnyHandlerID, _ outcome: Outcome, _ reason: InvalidationReason?,
         _ result: [UInt8]?
     ) throws(HandlerError) {
+        if relations.contains(.calendar) {
+            try connection.execute("DELETE FROM calendar WHERE handler = ?", [id])
+        }
+        if relations.contains(.workflow) { try dropJournal(of: id) }
         if relations.contains(.awaited) { awaited.append(id) }
         if relations.contains(.parent) { try leaveChildren(of: id) }
         if relations.contains(.child) { try childEnded(id, outcome, reason, result) }

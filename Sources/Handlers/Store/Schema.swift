@@ -138,6 +138,13 @@ public struct Schema: Sendable {
                 key TEXT,
                 result BLOB);
             CREATE INDEX ending_detail_key ON ending_detail(key, handler) WHERE key IS NOT NULL;
+            -- Timers that follow a calendar; their period is 0.
+            CREATE TABLE calendar(
+                handler INTEGER PRIMARY KEY,
+                expression TEXT NOT NULL,
+                time_zone TEXT NOT NULL,
+                missed INTEGER NOT NULL,                -- a MissedTimes
+                is_paused INTEGER NOT NULL DEFAULT 0);
             -- Handlers that are called when others have ended, and these others.
             CREATE TABLE handler_join(
                 handler INTEGER PRIMARY KEY,
@@ -152,6 +159,16 @@ public struct Schema: Sendable {
                 reason TEXT,
                 result BLOB);
             CREATE UNIQUE INDEX join_child_parent ON join_child(parent, position);
+            -- What workflows have done and wait for; see `Flow`.
+            CREATE TABLE journal(
+                handler INTEGER NOT NULL,
+                position INTEGER NOT NULL,
+                operation TEXT NOT NULL,
+                waiter INTEGER,                         -- the handler that fills the place
+                value BLOB,                             -- JSON; NULL until the place is filled
+                error TEXT,                             -- instead of a value
+                at INTEGER NOT NULL,
+                PRIMARY KEY(handler, position)) WITHOUT ROWID;
             -- Signals that came before the handler with their key.
             CREATE TABLE early_signal(
                 id INTEGER PRIMARY KEY AUTOINCREMENT,

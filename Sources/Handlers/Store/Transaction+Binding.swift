@@ -21,6 +21,11 @@ extension Transaction {
             self.scope = scope
             isTimer = true
         }
+
+        /// Of a timer whose next times are set elsewhere.
+        init(at time: Timestamp?, _ scope: HandlerScope?) {
+            (due, self.scope, isTimer) = (time, scope, true)
+        }
     }
 
     func bind<Context>(_ handler: Durable<Context>, kind: Kind) throws(HandlerError) -> AnyHandlerID {

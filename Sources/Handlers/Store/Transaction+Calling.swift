@@ -121,7 +121,7 @@ extension Transaction {
         return nil
     }
 
-    private func canRunHere(_ definition: Definition) -> Bool {
+    func canRunHere(_ definition: Definition) -> Bool {
         role == .main || definition.availability == .everywhere
     }
 

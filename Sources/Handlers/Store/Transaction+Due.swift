@@ -143,10 +143,20 @@ extension Transaction {
             return nil
         }
         if let period = row.period {
-            try fire(row, every: period, call, environment)
+            // A calendar's.
+            if period == .zero {
+                try fire(row, call, environment)
+            } else {
+                try fire(row, every: period, call, environment)
+            }
             return nil
         }
-        if let definition = registry.definition(named: row.name), definition.isAsync {
+        let definition = registry.definition(named: row.name)
+        if case .workflow? = definition?.body {
+            try runWorkflow(row, call, environment)
+            return nil
+        }
+        if let definition, definition.isAsync {
             guard try isInLane(row, Lane(definition)) else { return nil }
             return try claim(row, call, for: store, environment: environment)
         }

@@ -20,6 +20,7 @@ extension Transaction {
                 try Failpoint.beforeInvalidation.hit()
                 try refuseDeadlyInvalidation(stored)
                 try marking(stored, invalidation) {
+                    if stored.relations.contains(.workflow) { try compensate(id, invalidation) }
                     try invalidate(
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes, invalidation,
                         overrides)

@@ -142,7 +142,8 @@ struct UnfinishedCall {
 
     private static func isUnknown(_ error: any Error) -> Bool {
         let code = (error as? HandlerError)?.code
-        return code == .unknownHandler || code == .newerVersion
+        return code == .unknownHandler || code == .newerVersion || code == .journalMisfit
+            || code == .foreignWait
     }
 
     /// Returns whether the handler was not run, so that its attempts stay.

@@ -80,6 +80,9 @@ package final class Transaction {
         }
     }
 
+    /// The time of the monotonic clock at this moment.
+    var monotonicNow: Duration { time.wholeMonotonic() }
+
     // MARK: Undoing a part
 
     /// Runs `body` in a savepoint and rolls its writes back when it throws. Savepoints can be nested.

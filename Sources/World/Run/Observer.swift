@@ -158,7 +158,12 @@ final class Observer {
                         look.received.append((Int(sqlite3_column_int64(row, 0)), text(row, 1), text(row, 2)))
                     })
                 && rows(
-                    "SELECT count(*) + (\(countOfWaiting)) FROM handler WHERE name IN (\(ending))", 0,
+                    // The entry of a workflow ends before the workflow itself.
+                    """
+                    SELECT count(*) + (\(countOfWaiting)) - (SELECT count(*) FROM journal
+                        WHERE operation = 'step \(WorldApp.Errand.end)' AND value IS NOT NULL)
+                    FROM handler WHERE name IN (\(ending))
+                    """, 0,
                     { look.waiting = Int(sqlite3_column_int64($0, 0)) })
                 && rows(
                     """

@@ -125,10 +125,12 @@ extension SimulatedWorld {
         }
     }
 
-    /// The kinds of work of the program: 4 and 5 change lists, 6 and 7 are the addition's, 8 publishes, 9 sends signals.
+    /// The kinds of work of the program: 4 and 5 change lists, 6 and 7 are the addition's, 8 publishes, 9 sends signals, 10 starts
+    /// workflows.
     private var kindsOfWork: [Int] {
         [0, 1, 2, 3] + (options.hasLists ? [4, 5] : []) + (options.hasPubSub ? [8] : [])
-            + (options.hasSignals ? [9, 9] : []) + (addition == nil ? [] : [6, 7])
+            + (options.hasSignals ? [9, 9] : []) + (options.hasErrands ? [10, 10] : [])
+            + (addition == nil ? [] : [6, 7])
     }
 
     func work(_ account: Account, _ process: SimulatedProcess) async throws {
@@ -145,6 +147,7 @@ extension SimulatedWorld {
                     case 3: try WorldApp.work(in: step)
                     case 4, 5: try WorldApp.change(kind == 4 ? .roster : .blocking, of: account, in: step)
                     case 9: try WorldApp.signal(in: step)
+                    case 10: try WorldApp.start(in: step)
                     case 8: try WorldApp.publish(from: account, in: step)
                     default: try self.addition?.work(account, in: step) ?? WorldApp.work(in: step)
                     }

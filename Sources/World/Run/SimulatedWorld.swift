@@ -37,6 +37,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         var hasPubSub: Bool
         /// Whether handlers are bound with keys and called by signals.
         var hasSignals: Bool
+        var hasErrands: Bool
         /// Whether a resumed session continues with the parser of its broken connection.
         var keepsParsers: Bool
     }
@@ -140,7 +141,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         options = Options(
             hasArchive: Bool.random(using: &random), hasLists: recipe.seed / 32 % 2 == 0,
             hasPubSub: makeAddition == nil && [0, 3].contains(recipe.seed / 64 % 4),
-            hasSignals: recipe.seed / 2 % 5 == 3,
+            hasSignals: recipe.seed / 2 % 5 == 3, hasErrands: recipe.seed / 8 % 6 == 4,
             keepsParsers: recipe.seed / 8 % 4 == 1)
         behavior.offersRosterVersions = options.hasLists
         climate.lists = options.hasLists ? 100 : 0

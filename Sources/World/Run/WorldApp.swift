@@ -42,14 +42,14 @@ package enum WorldApp {
         [
             Received.self, Answered.self, Abandoned.self, Relay.self, Acknowledged.self, Remind.self,
             Work.self, Changed.self, Noticed.self, Published.self, Heard.self, Listen.self, Speak.self,
-            Met.self, Part.self,
+            Met.self, Part.self, Errand.self,
         ] + PubSubService.handlers
     }
 
     /// The ids of the handlers that end entries of `world_bound`.
     static let endingHandlers = [
         Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id, Heard.id, Listen.id,
-        Met.id,
+        Met.id, Errand.id,
     ]
 
     package static func next(in step: borrowing Step) throws(HandlerError) -> Int {

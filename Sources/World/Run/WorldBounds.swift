@@ -21,12 +21,13 @@ struct WorldBounds {
     /// Tables of rows that wait for the server, for a handler or for a process.
     private static let waiting: Set<String> = [
         "deferred", "delivery", "dropped_call", "early_signal", "event", "handler_join", "handler_key",
-        "inbound_request", "join_child", "outbox", "request",
+        "inbound_request", "join_child", "journal", "outbox", "request",
         "seen", "subscription_stanza", "subscription_wait",
     ]
     /// Tables of features that worlds do not use.
     private static let unused: Set<String> = [
-        "capability", "capability_query", "contact_presence", "entity", "occupant", "push_registration",
+        "calendar", "capability", "capability_query", "contact_presence", "entity", "occupant",
+        "push_registration",
         "push_removal", "room", "room_invitation", "room_message", "room_watch", "subscription_request",
     ]
 
@@ -35,7 +36,7 @@ struct WorldBounds {
     /// - Returns: Nil for a table without a bound.
     private func limit(of table: String) -> Int? {
         if Self.single.contains(table) { return 1 }
-        if Self.waiting.contains(table) { return isAtRest ? 0 : 2 * bound + messages + pages + 30 }
+        if Self.waiting.contains(table) { return isAtRest ? 0 : 5 * bound + messages + pages + 30 }
         if Self.unused.contains(table) { return 0 }
         return switch table {
         // The query of an archive whose session was lost stays until the next session.
@@ -45,7 +46,7 @@ struct WorldBounds {
         // The server shows the last item again when a session starts.
         case "pubsub_seen_item": min(messages, 64)
         // Endings of the application, of modules' requests at the start of a session, of relays in chains, and of archive pages.
-        case "ending", "ending_detail": 2 * bound + 6 * lives + pages + (addition == nil ? 0 : 20)
+        case "ending", "ending_detail": 5 * bound + 6 * lives + pages + (addition == nil ? 0 : 20)
         // A message is stored with its id and its places in archives. A sent message has marks, too.
         case "seen_mark": 4 * sent + bound
         case "seen_sender": 6

@@ -20,7 +20,7 @@ import Testing
     // MARK: What a read sees
 
     @Test(
-        "H31 a read beside a step sees what was committed before it, and the next one what the step committed"
+        "H32 a read beside a step sees what was committed before it, and the next one what the step committed"
     )
     func committed() throws {
         try withFolder { folder in
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test("H31 a read sees one state from its beginning on, whatever is committed meanwhile")
+    @Test("H32 a read sees one state from its beginning on, whatever is committed meanwhile")
     func oneState() throws {
         try withFolder { folder in
             let (store, other) = (try openStore(folder.file()), try openStore(folder.file()))
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test("H31 a read has one time, that of the store's clock")
+    @Test("H32 a read has one time, that of the store's clock")
     func time() throws {
         try withFolder { folder in
             let now = try openStore(folder.file()).read { $0.now }
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test("H31 handlers, endings and dropped calls are the same in a read and in a step")
+    @Test("H32 handlers, endings and dropped calls are the same in a read and in a step")
     func handlers() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -96,7 +96,7 @@ import Testing
     // MARK: What a read cannot do
 
     @Test(
-        "H31 a statement that writes, or ends the transaction, is refused in a read and changes nothing",
+        "H32 a statement that writes, or ends the transaction, is refused in a read and changes nothing",
         arguments: [
             "INSERT INTO note(text) VALUES ('x') RETURNING id", "DELETE FROM note", "PRAGMA user_version = 7",
             "CREATE TABLE other(x)", "VACUUM",
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    @Test("H31 a read keeps its own transaction", arguments: ["COMMIT", "ROLLBACK", "BEGIN", "SAVEPOINT x"])
+    @Test("H32 a read keeps its own transaction", arguments: ["COMMIT", "ROLLBACK", "BEGIN", "SAVEPOINT x"])
     func keepsTransaction(sql: String) throws {
         try withFolder { folder in
             let (store, other) = (try openStore(folder.file()), try openStore(folder.file()))
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    @Test("H31 a read inside a step or a read is refused; a step inside a read commits apart from it")
+    @Test("H32 a read inside a step or a read is refused; a step inside a read commits apart from it")
     func nested() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    @Test("H31 what a read throws comes out of it, and the next read works")
+    @Test("H32 what a read throws comes out of it, and the next read works")
     func passesErrors() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -158,7 +158,7 @@ import Testing
 
     // MARK: Others
 
-    @Test("H31 a process that was stopped inside a step holds up steps, and no read")
+    @Test("H32 a process that was stopped inside a step holds up steps, and no read")
     func besideFrozenWriter() throws {
         try withFolder { folder in
             let store = try openStore(folder.file(), busyTimeout: 0)
@@ -179,7 +179,7 @@ import Testing
     }
 
     @Test(
-        "H31 as many reads run at once as may, each on a connection that is kept; one more waits for the end of one"
+        "H32 as many reads run at once as may, each on a connection that is kept; one more waits for the end of one"
     )
     func bound() throws {
         try withFolder { folder in
@@ -235,7 +235,7 @@ import Testing
         return status?.split(separator: ")").last?.hasPrefix(" S") == true
     }
 
-    @Test("H31 threads that read while others write each see whole steps, and every read ends")
+    @Test("H32 threads that read while others write each see whole steps, and every read ends")
     func together() async throws {
         try await withFolder { folder in
             let store = try openStore(folder.file())
@@ -261,7 +261,7 @@ import Testing
 
     // MARK: The file
 
-    @Test("H31 a store that has read closes all it has, and removes its log as if it had not")
+    @Test("H32 a store that has read closes all it has, and removes its log as if it had not")
     func closes() throws {
         try withFolder { folder in
             var store: HandlerStore? = try openStore(folder.file())
@@ -279,7 +279,7 @@ import Testing
     }
 
     @Test(
-        "H31 a file that was replaced or deleted is not read, on a connection that is open or on a new one",
+        "H32 a file that was replaced or deleted is not read, on a connection that is open or on a new one",
         arguments: [true, false], [true, false])
     func replaced(hasRead: Bool, isReplaced: Bool) throws {
         try withFolder { folder in
@@ -303,7 +303,7 @@ import Testing
         }
     }
 
-    @Test("H31 a damaged page is an error of the reads that need it; once it is put back they work")
+    @Test("H32 a damaged page is an error of the reads that need it; once it is put back they work")
     func damaged() throws {
         try withFolder { folder in
             let path = folder.file()
@@ -328,7 +328,7 @@ import Testing
     }
 
     @Test(
-        "H31 a program that is older than the tables reads as its steps do: what it knows, while that is there"
+        "H32 a program that is older than the tables reads as its steps do: what it knows, while that is there"
     )
     func newerTables() throws {
         try withFolder { folder in

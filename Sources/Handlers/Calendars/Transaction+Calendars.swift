@@ -1,0 +1,76 @@
+/// Timers that follow a calendar: their rows, and their calls.
+extension Transaction {
+    /// Stores what a timer follows. One that follows the same already keeps its time.
+    func set(_ rule: CalendarRule, _ missed: MissedTimes, of id: AnyHandlerID) throws(HandlerError) {
+        let changed = try connection.execute(
+            """
+            INSERT INTO calendar(handler, expression, time_zone, missed) VALUES (?, ?, ?, ?)
+            ON CONFLICT(handler) DO UPDATE SET
+                expression = excluded.expression, time_zone = excluded.time_zone, missed = excluded.missed
+            WHERE (calendar.expression, calendar.time_zone, calendar.missed)
+                <> (excluded.expression, excluded.time_zone, excluded.missed)
+            """, [id, rule.expression, rule.timeZone, missed.stored])
+        guard changed > 0 else { return }
+        if let relations = try relations(of: id) { try set(relations.union(.calendar), of: id) }
+        try plan(id, at: rule.next(after: now))
+        newDue.isAnywhere = true
+    }
+
+    /// Sets the time of the next call; none while it is paused.
+    private func plan(_ id: AnyHandlerID, at time: Timestamp?) throws(HandlerError) {
+        let isPaused = try connection.first("SELECT is_paused FROM calendar WHERE handler = ?", [id]) {
+            $0.integer(0) != 0
+        }
+        try connection.execute(
+            "UPDATE handler SET period = 0, due = ? WHERE id = ? AND state = \(State.pending.sql)",
+            [isPaused == true ? nil : time, id])
+    }
+
+    func setPaused(_ isPaused: Bool, _ id: AnyHandlerID) throws(HandlerError) {
+        let timer = try timer(id)
+        guard timer.isPaused != isPaused else { return }
+        try connection.execute("UPDATE calendar SET is_paused = ? WHERE handler = ?", [isPaused ? 1 : 0, id])
+        try plan(id, at: timer.rule.next(after: now))
+        newDue.isAnywhere = true
+    }
+
+    func runNow(_ id: AnyHandlerID) throws(HandlerError) {
+        if let due = try timer(id).dueAt, due <= now { return }
+        let changed = try connection.execute(
+            "UPDATE handler SET due = ? WHERE id = ? AND state = \(State.pending.sql)", [now, id])
+        guard changed == 1 else {
+            throw HandlerError(
+                .noSuchHandler, "the timer \(id) was set aside; requeue it, and it is called at once")
+        }
+        newDue.isAnywhere = true
+    }
+
+    private func timer(_ id: AnyHandlerID) throws(HandlerError) -> CalendarTimer {
+        guard let timer = try Step(self).calendarTimer(id) else {
+            throw HandlerError(
+                .noSuchHandler, "no timer with the row \(id) follows a calendar; schedule it with one")
+        }
+        return timer
+    }
+
+    /// Calls a timer for one of its times, and sets the next, which may have passed, too.
+    func fire(
+        _ row: DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
+    ) throws {
+        let timer: CalendarTimer
+        do {
+            timer = try self.timer(row.id)
+        } catch {
+            guard error.code == .invalidCalendar || error.code == .noSuchHandler else { throw error }
+            return try quarantine(row.id, error.message)
+        }
+        let chosen = timer.missedTimes.call(timer.rule, due: row.due ?? now, now: now)
+        // First, so that the handler may pause it, give it another calendar or have itself called again.
+        try plan(row.id, at: chosen.next)
+        guard let time = chosen.time else { return }
+        _ = try callStanding(
+            row.id, overrides: call.overrides ?? Record(),
+            context: .given(
+                TimerFired(dueAt: time, missed: Int64(chosen.missed), environment: environment)))
+    }
+}

@@ -1,0 +1,68 @@
+/// A place in the journal of a workflow, for the handlers that fill it.
+struct FlowPlace: Hashable, Codable, Sendable {
+    let workflow: AnyHandlerID
+    let position: Int
+
+    /// Stores a timer that fills this place.
+    func timer(at time: Timestamp, _ step: borrowing Step) throws -> AnyHandlerID {
+        AnyHandlerID(
+            try step.schedule(
+                FlowWoken(flow: self).durable.orElse(FlowGivenUp(flow: self).durable), after: time - step.now)
+        )
+    }
+}
+
+/// Fills its place when a timer is due.
+struct FlowWoken: Handler {
+    static let id = "workflow.woken"
+    var flow: FlowPlace
+    func run(_ call: borrowing Call<TimerFired>) throws { try call.step.transaction.resolve(flow, []) }
+}
+
+/// Fills its place with the value of a signal.
+struct FlowSignaled: Handler {
+    static let id = "workflow.signaled"
+    var flow: FlowPlace
+    func run(_ call: borrowing Call<SignalReceived<JSONValue>>) throws {
+        try call.step.transaction.fill(flow) { try HandlerResult(call.value).bytes }
+    }
+}
+
+/// Fills its place with the handlers for which the workflow waited.
+struct FlowJoined: Handler {
+    static let id = "workflow.joined"
+    var flow: FlowPlace
+    func run(_ call: borrowing Call<Joined>) throws {
+        try call.step.transaction.fill(flow) { try FlowRun.stored(call.children()) }
+    }
+}
+
+/// Fills its place when the time is over, or when somebody else has invalidated what it waits for.
+struct FlowGivenUp: Handler {
+    static let id = "workflow.given-up"
+    var flow: FlowPlace
+    func run(_ call: borrowing Call<Invalidation>) throws {
+        let transaction = call.step.transaction
+        guard call.reason == .timedOut else {
+            return try transaction.resolve(flow, error: "what it waited for was invalidated (\(call.reason))")
+        }
+        try transaction.fill(flow) {
+            guard call.context.handler == FlowJoined.id, let waiter = try transaction.waiter(of: flow) else {
+                return try HandlerResult(JSONValue.null).bytes
+            }
+            return try FlowRun.stored(call.step.children(of: waiter))
+        }
+    }
+}
+
+extension Transaction {
+    /// Fills a place with a value, or with the error of what makes it: a workflow must not wait for ever.
+    fileprivate func fill(_ place: FlowPlace, _ value: () throws -> [UInt8]) throws {
+        do {
+            try resolve(place, value())
+        } catch {
+            if (error as? HandlerError)?.isStorageFailure == true { throw error }
+            try resolve(place, error: plainReason(error))
+        }
+    }
+}

@@ -1,0 +1,382 @@
+import Platform
+import Synchronization
+
+/// One run of a workflow's function, from its start to its end or to where it waits; a part of one step.
+final class FlowRun: Sendable {
+    /// The maximum number of places in a journal.
+    private static let maximumEntries = 10_000
+    /// After this time, by the monotonic clock, a run ends at its next operation and goes on in the next step: others wait for this one.
+    private static let slice = Duration.milliseconds(5)
+
+    /// What becomes of the workflow.
+    enum End {
+        /// It waits for a place of its journal to be filled.
+        case waits
+        /// It runs again at once.
+        case goesOn
+        /// It has ended, with a result as JSON; nil for none.
+        case ended([UInt8]?)
+        /// Its function threw.
+        case failed(any Error)
+    }
+
+    private enum Stop {
+        case waits
+        case goesOn
+        /// The workflow cannot go on here, or the store failed.
+        case failed(any Error)
+    }
+
+    private struct State {
+        var journal: [Transaction.FlowEntry]
+        /// The number of places of the journal that the store has.
+        var written: Int
+        /// The place of the next operation.
+        var position = 0
+        var now: Timestamp
+        var key: String?
+        var random: SplitMix?
+        var stop: Stop?
+        /// The number of operations that were tried after the stop.
+        var late = 0
+        /// Whether an operation was tried on another thread.
+        var isForeign = false
+    }
+
+    /// Thrown by all operations after the run was stopped.
+    private struct Stopped: Error, CustomStringConvertible {
+        let description =
+            "the workflow waits, and its function runs again later; nothing that it does until then counts"
+    }
+
+    let workflow: AnyHandlerID
+    /// The thread of the step, on which the function runs.
+    private let thread = ThreadID.current
+    private let name: String
+    private let start: Duration
+    private let log: HandlerLog?
+    private let state: Mutex<State>
+    /// Touched only by operations before the stop, all of which run on the thread of the step. A task that stays for ever does not keep it.
+    private nonisolated(unsafe) unowned let transaction: Transaction
+
+    init(_ stored: StoredHandler, _ context: TimerFired, _ transaction: Transaction) throws(HandlerError) {
+        guard let id = stored.id else {
+            throw HandlerError(
+                .noSuchHandler, "the workflow '\(stored.name)' has no row; start it with step.start")
+        }
+        workflow = id
+        name = stored.name
+        start = transaction.monotonic
+        log = transaction.log
+        self.transaction = transaction
+        let journal = stored.relations.contains(.workflow) ? try Step(transaction).journal(of: id) : []
+        state = Mutex(State(journal: journal, written: journal.count, now: context.dueAt))
+    }
+
+    // MARK: Driving
+
+    /// Runs the function on this thread.
+    func drive<Output: Encodable & Sendable>(
+        _ body: @escaping @Sendable (Flow) async throws -> Output
+    ) throws -> End {
+        let executor = FlowExecutor()
+        let outcome = Mutex<Result<Output, any Error>?>(nil)
+        Task(executorPreference: executor) {
+            let result: Result<Output, any Error>
+            do { result = .success(try await body(Flow(run: self))) } catch { result = .failure(error) }
+            outcome.withLock { $0 = result }
+        }
+        executor.drain()
+        let (stop, isWhole, isForeign) = state.withLock { state in
+            defer { if state.stop == nil { state.stop = .waits } }
+            return (state.stop, state.position >= state.journal.count, state.isForeign)
+        }
+        executor.close()
+        if isForeign || executor.isForeign { throw foreignWait }
+        return try end(stop, outcome.withLock { $0 }, isWhole)
+    }
+
+    private func end<Output: Encodable>(
+        _ stop: Stop?, _ outcome: Result<Output, any Error>?, _ isWhole: Bool
+    ) throws -> End {
+        switch (stop, outcome) {
+        case (.failed(let error)?, _): throw error
+        case (let stop?, _):
+            try write()
+            if case .goesOn = stop { return .goesOn }
+            return .waits
+        case (nil, nil): throw foreignWait
+        case (nil, .success(let value)?):
+            guard isWhole else { throw tooLong }
+            return .ended(value is Nothing ? nil : try HandlerResult(value).bytes)
+        case (nil, .failure(let error)?):
+            // Its compensations are there.
+            try write()
+            return .failed(error)
+        }
+    }
+
+    /// Stores the places that are new.
+    private func write() throws(HandlerError) {
+        let new = state.withLock { state in
+            defer { state.written = state.journal.count }
+            return Array(state.journal.enumerated().dropFirst(state.written))
+        }
+        for (position, entry) in new where !(BuiltInFault.forgetPlace.isOn && entry.operation != "sleep") {
+            try transaction.write(entry, at: FlowPlace(workflow: workflow, position: position))
+        }
+        if !new.isEmpty { try transaction.markWorkflow(workflow) }
+    }
+
+    // MARK: Operations
+
+    /// Carries out an operation that has its value at once, or finds it in the journal.
+    ///
+    /// - Parameter body: Carries it out, and returns its value as JSON.
+    /// - Returns: The value.
+    /// - Throws: ``HandlerError`` `operationFailed` when it failed, now or earlier; after the stop of the run another error.
+    func perform(
+        _ kind: String, _ name: String = "", _ body: (borrowing Step) throws -> [UInt8]
+    ) async throws -> [UInt8] {
+        if isLooping { await stay() }
+        let operation = Self.operation(kind, name)
+        let (place, known) = try next(operation)
+        if let known { return try pass(known) }
+        var entry = Transaction.FlowEntry(operation: operation, at: transaction.now)
+        do {
+            entry.error = try failure { entry.value = try body(Step(transaction)) }
+        } catch { throw stop(.failed(error)) }
+        if entry.error != nil { entry.value = nil }
+        state.withLock { $0.journal.append(entry) }
+        _ = place
+        return try pass(entry)
+    }
+
+    /// Waits for what a handler puts into the journal, or finds it there.
+    ///
+    /// - Parameter bind: Binds that handler.
+    func wait(
+        _ kind: String, _ name: String = "",
+        _ bind: (borrowing Step, FlowPlace) throws -> AnyHandlerID
+    ) async throws -> [UInt8] {
+        if isLooping { await stay() }
+        let operation = Self.operation(kind, name)
+        let (place, known) = try next(operation)
+        if let known {
+            if known.isOpen { throw stop(.waits) }
+            return try pass(known)
+        }
+        let entry: Transaction.FlowEntry?
+        do {
+            try write()
+            try transaction.write(
+                Transaction.FlowEntry(operation: operation, at: transaction.now), at: place)
+            try transaction.markWorkflow(workflow)
+            let error = try failure {
+                try transaction.set(waiter: bind(Step(transaction), place), at: place)
+            }
+            if let error { try transaction.resolve(place, error: error) }
+            // What it waits for may have come with this.
+            entry = try Step(transaction).entry(at: place)
+        } catch { throw stop(.failed(error)) }
+        guard let entry else { throw stop(.failed(mismatch(place, "nothing", operation))) }
+        state.withLock { state in
+            state.journal.append(entry)
+            state.written = state.journal.count
+        }
+        if entry.isOpen { throw stop(.waits) }
+        return try pass(entry)
+    }
+
+    private static func operation(_ kind: String, _ name: String) -> String {
+        name.isEmpty ? kind : "\(kind) \(name)"
+    }
+
+    /// The next place, and what the journal holds there.
+    private func next(_ operation: String) throws -> (FlowPlace, Transaction.FlowEntry?) {
+        let (position, known) = try state.withLock { state in
+            if ThreadID.current != thread { state.isForeign = true }
+            guard state.stop == nil, !state.isForeign else {
+                state.late += 1
+                throw Stopped()
+            }
+            defer { state.position += 1 }
+            return (
+                state.position, state.position < state.journal.count ? state.journal[state.position] : nil
+            )
+        }
+        let place = FlowPlace(workflow: workflow, position: position)
+        if let known {
+            guard known.operation == operation else {
+                throw stop(.failed(mismatch(place, known.operation, operation)))
+            }
+        } else {
+            guard position < Self.maximumEntries else { throw stop(.failed(tooManyEntries)) }
+            let isNew = state.withLock { $0.written < $0.journal.count }
+            if isNew, transaction.monotonicNow - start > Self.slice { throw stop(.goesOn) }
+        }
+        return (place, known)
+    }
+
+    /// Undoes what a body wrote that throws. The error is a result, too: in each later run the operation fails in the same way.
+    ///
+    /// - Returns: The sentence of the error; nil for none.
+    private func failure(_ body: () throws -> Void) throws -> String? {
+        do {
+            try transaction.undoingOnError(body)
+            return nil
+        } catch {
+            guard transaction.connection.isUsable, (error as? HandlerError)?.isStorageFailure != true else {
+                throw error
+            }
+            return String(
+                decoding: plainReason(error).utf8.prefix(Transaction.CallLimits.reason), as: UTF8.self)
+        }
+    }
+
+    private func pass(_ entry: Transaction.FlowEntry) throws -> [UInt8] {
+        state.withLock { $0.now = entry.at }
+        if let error = entry.error { throw HandlerError(.operationFailed, error) }
+        return entry.value ?? []
+    }
+
+    private func stop(_ stop: Stop) -> any Error {
+        state.withLock { $0.stop = stop }
+        return Stopped()
+    }
+
+    /// The maximum number of operations that are tried after the stop of a run: a loop that goes on after errors would never end.
+    private static let maximumLate = 1000
+
+    private var isLooping: Bool { state.withLock { $0.late >= Self.maximumLate } }
+
+    /// Stops a task that goes on: it stays where it is, for ever.
+    private func stay() async {
+        log?.write(.warning, .handlers) {
+            "the workflow \(self.workflow) ('\(self.name)') goes on after its run has ended; let its loop end when an operation throws"
+        }
+        await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+    }
+
+    // MARK: The same in each run
+
+    var now: Timestamp { state.withLock { $0.now } }
+
+    /// Empty for code that goes on after the stop of its run.
+    var idempotencyKey: String {
+        state.withLock { state in
+            if state.stop == nil, state.key == nil, ThreadID.current == thread {
+                state.key = try? transaction.idempotencyKey(of: workflow)
+            }
+            return state.key ?? ""
+        }
+    }
+
+    func random<Number: FixedWidthInteger>(in range: ClosedRange<Number>) -> Number {
+        let key = idempotencyKey
+        var random = state.withLock { $0.random } ?? SplitMix(seed: Self.seed(key))
+        defer { state.withLock { [random] in $0.random = random } }
+        return Number.random(in: range, using: &random)
+    }
+
+    /// FNV-1a.
+    private static func seed(_ key: String) -> UInt64 {
+        key.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    }
+
+    func version(_ change: String, _ versions: ClosedRange<Int>) async throws -> Int {
+        let operation = "version \(change)"
+        let isBefore = state.withLock { state in
+            // The operation below says so, where it counts.
+            guard state.stop == nil else { return false }
+            return state.position < state.journal.count
+                && state.journal[state.position].operation != operation
+        }
+        if isBefore { return versions.lowerBound }
+        let value = try await perform("version", change) { _ in
+            try HandlerResult(versions.upperBound).bytes
+        }
+        let version = try HandlerResult.value(Int.self, from: value, of: operation)
+        guard versions.contains(version) else {
+            throw stop(
+                .failed(
+                    misfit(
+                        "began with version \(version) of '\(change)', and this program can run the versions \(versions.lowerBound) to \(versions.upperBound)"
+                    )))
+        }
+        return version
+    }
+
+    // MARK: Joins
+
+    func join(
+        _ handlers: [Durable<TimerFired>], _ rule: JoinRule, within time: Duration?
+    ) async throws -> [JoinedChild] {
+        let names = handlers.prefix(3).map(\.name).joined(separator: ", ")
+        let kind = handlers.count == 1 && rule == .all ? "run" : "\(rule.word) of \(handlers.count):"
+        let value = try await wait(kind, names) { step, place in
+            let children = try handlers.map { AnyHandlerID(try step.schedule($0, after: .zero)) }
+            let joined = try FlowJoined(flow: place).durable.orElse(FlowGivenUp(flow: place).durable)
+            return AnyHandlerID(
+                try step.join(joined, when: rule, of: children, deadline: time.map { step.now + $0 }))
+        }
+        return try ArgumentCoding.value([JoinedChild].self, from: value)
+    }
+
+    /// The maximum number of bytes of the handlers for which one operation waits.
+    private static let maximumBytes = 16 << 20
+
+    static func stored(_ children: [JoinedChild]) throws(HandlerError) -> [UInt8] {
+        let bytes = try ArgumentCoding.encode(children, named: "the handlers for which a workflow waited")
+        guard bytes.count <= maximumBytes else {
+            throw HandlerError(
+                .argumentNotEncodable,
+                "the results of \(children.count) handlers have \(bytes.count) bytes together, at most \(maximumBytes); let them return less"
+            )
+        }
+        return bytes
+    }
+
+    // MARK: Errors
+
+    private func misfit(_ sentence: String) -> HandlerError {
+        HandlerError(.journalMisfit, "the workflow \(workflow) ('\(name)') \(sentence)")
+    }
+
+    private func mismatch(_ place: FlowPlace, _ known: String, _ operation: String) -> HandlerError {
+        misfit(
+            "has '\(known)' at place \(place.position) of its journal, where this program does '\(operation)'; bring back the code that wrote it, or ask flow.version where it changed"
+        )
+    }
+
+    private var tooLong: HandlerError {
+        let (position, next) = state.withLock { ($0.position, $0.journal[$0.position].operation) }
+        return misfit(
+            "returned before place \(position) of its journal, which holds '\(next)'; bring back the code that wrote it, or ask flow.version where it changed"
+        )
+    }
+
+    private var tooManyEntries: HandlerError {
+        HandlerError(
+            .tooManyEntries,
+            "the workflow '\(name)' has \(Self.maximumEntries) operations in its journal; move a part of them into a workflow of its own, and run that"
+        )
+    }
+
+    private var foreignWait: HandlerError {
+        HandlerError(
+            .foreignWait,
+            "the workflow \(workflow) ('\(name)') awaits something that is not its flow's; do that in an async handler, and flow.run it"
+        )
+    }
+}
+
+extension JoinRule {
+    fileprivate var word: String {
+        switch self {
+        case .all: "all"
+        case .any: "any"
+        case .quorum(let number): "\(number)"
+        }
+    }
+}

@@ -1,0 +1,159 @@
+/// Workflows and their journals.
+extension Transaction {
+    /// What the journal of a workflow holds at one place.
+    struct FlowEntry {
+        let operation: String
+        /// The value, as JSON, empty for none; nil while it waits, and when it failed.
+        var value: [UInt8]?
+        var error: String?
+        let at: Timestamp
+
+        var isOpen: Bool { value == nil && error == nil }
+    }
+
+    // MARK: Running
+
+    // Made once: a statement is found by its text, soonest by its address.
+    private static let selectPending =
+        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
+
+    /// Runs a workflow up to where it waits or ends.
+    func runWorkflow(
+        _ row: DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
+    ) throws {
+        _ = try attempt(
+            call, nil,
+            claim: { try read(row.id, Self.selectPending) },
+            run: { stored, input in
+                let definition = try definition(of: stored)
+                let context = try context(of: row, definition, environment)
+                input = context
+                try refuseCulprit(stored, definition, context)
+                guard case .workflow(let body) = definition.body, canRunHere(definition) else {
+                    return Lane(definition)
+                }
+                try Failpoint.beforeHandler.hit()
+                try marking(stored, context) {
+                    try timing(stored) {
+                        let invocation = Invocation(
+                            stored: stored, overrides: call.overrides ?? Record(), context: context)
+                        try settle(stored, row, call, context, body(invocation, self))
+                    }
+                }
+                try Failpoint.afterHandler.hit()
+                return nil
+            },
+            storeUnfinished: { _, unfinished in try keep(row.id, unfinished) })
+    }
+
+    private func settle(
+        _ stored: StoredHandler, _ row: DueRow, _ call: StoredCall, _ context: any Sendable,
+        _ end: FlowRun.End
+    ) throws {
+        switch end {
+        case .waits, .goesOn:
+            var due: Timestamp?
+            if case .goesOn = end { due = now }
+            // What it was started with stays the same in all runs. What failed before this does not count.
+            let input = row.input == nil ? try (context as? any RestorableContext)?.storedBytes() : nil
+            try connection.execute(
+                """
+                UPDATE handler SET due = ?, input = coalesce(input, ?), attempts = 0, deaths = 0, reason = NULL
+                WHERE id = ?
+                """, [due, input, row.id])
+        case .ended(let result):
+            let claimed = try claim(row.id, Self.selectPending)
+            try bury(row.id, claimed, call.outcome, nil, result)
+        case .failed(let error):
+            log?.write(.warning, .handlers) {
+                "the workflow \(row.id) ('\(stored.name)') fails: \(plainReason(error))"
+            }
+            _ = try invalidate(row.id, reason: .failed, overrides: [:], environment: nil)
+        }
+    }
+
+    // MARK: The journal
+
+    func write(_ entry: FlowEntry, at place: FlowPlace) throws(HandlerError) {
+        try connection.execute(
+            "INSERT INTO journal(handler, position, operation, value, error, at) VALUES (?, ?, ?, ?, ?, ?)",
+            [place.workflow, place.position, entry.operation, entry.value, entry.error, entry.at])
+    }
+
+    /// Notes that a workflow has a journal.
+    func markWorkflow(_ id: AnyHandlerID) throws(HandlerError) {
+        guard let relations = try relations(of: id), !relations.contains(.workflow) else { return }
+        try set(relations.union(.workflow), of: id)
+    }
+
+    func set(waiter: AnyHandlerID, at place: FlowPlace) throws(HandlerError) {
+        try connection.execute(
+            "UPDATE journal SET waiter = ? WHERE handler = ? AND position = ?",
+            [waiter, place.workflow, place.position])
+    }
+
+    func waiter(of place: FlowPlace) throws(HandlerError) -> AnyHandlerID? {
+        try connection.first(
+            "SELECT waiter FROM journal WHERE handler = ? AND position = ?", [place.workflow, place.position]
+        ) { $0.optionalInteger(0).map(AnyHandlerID.init(rawValue:)) } ?? nil
+    }
+
+    /// Fills a place, and has the workflow run if it waits. What comes late changes nothing.
+    func resolve(_ place: FlowPlace, _ value: [UInt8]? = nil, error: String? = nil) throws(HandlerError) {
+        let changed = try connection.execute(
+            """
+            UPDATE journal SET value = ?, error = ?, at = ?
+            WHERE handler = ? AND position = ? AND value IS NULL AND error IS NULL
+            """, [value, error, now, place.workflow, place.position])
+        if changed == 1 { try wake(place.workflow) }
+    }
+
+    private func wake(_ workflow: AnyHandlerID) throws(HandlerError) {
+        let changed = try connection.execute(
+            "UPDATE handler SET due = ? WHERE id = ? AND state = \(State.pending.sql) AND due IS NULL",
+            [now, workflow])
+        guard changed == 1 else { return }
+        let scope = try connection.first("SELECT scope FROM handler WHERE id = ?", [workflow]) {
+            $0.optionalText(0).map { HandlerScope($0) }
+        }
+        newDue.add(scope ?? nil, wall: now)
+    }
+
+    /// Runs the compensations of a workflow that will not end as it should, the newest first.
+    func compensate(_ workflow: AnyHandlerID, _ invalidation: Invalidation) throws {
+        for entry in try Step(self).journal(of: workflow).reversed() {
+            guard let value = entry.value, entry.operation.hasPrefix("compensate ") else { continue }
+            let handler = try ArgumentCoding.value(Durable<Invalidation>.self, from: value)
+            try run(handler, context: invalidation)
+        }
+    }
+
+    /// Removes the journal of a workflow that has ended, and has what it waits for invalidated.
+    func dropJournal(of workflow: AnyHandlerID) throws(HandlerError) {
+        try cancelLater(
+            "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL", workflow)
+        try connection.execute("DELETE FROM journal WHERE handler = ?", [workflow])
+    }
+}
+
+extension ReadableStore where Self: ~Copyable {
+    func journal(of workflow: AnyHandlerID) throws(HandlerError) -> [Transaction.FlowEntry] {
+        try all(
+            "SELECT operation, value, error, at FROM journal WHERE handler = ? ORDER BY position", workflow,
+            read: Transaction.FlowEntry.init)
+    }
+
+    func entry(at place: FlowPlace) throws(HandlerError) -> Transaction.FlowEntry? {
+        try first(
+            "SELECT operation, value, error, at FROM journal WHERE handler = ? AND position = ?",
+            place.workflow, place.position, read: Transaction.FlowEntry.init)
+    }
+}
+
+extension Transaction.FlowEntry {
+    fileprivate init(_ row: borrowing Row) {
+        self.init(
+            operation: row.text(0), value: row.isNull(1) ? nil : row.blob(1), error: row.optionalText(2),
+            at: row.timestamp(3))
+    }
+}
