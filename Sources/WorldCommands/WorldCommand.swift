@@ -14,7 +14,7 @@ package struct WorldCommand {
     /// Whether worlds in which the power cannot fail are skipped.
     private let wantsPowerLosses: Bool
     private let wantsTrace: Bool
-    private let report: String?
+    private let report: ReportFile?
     /// The fault that is built into the library in this run; nil for none.
     private let fault: BuiltInFault?
     /// Whether to search for each fault that can be built in.
@@ -65,7 +65,7 @@ package struct WorldCommand {
         worlds = try arguments.number("--worlds", in: 1...1_000_000_000) ?? (time == nil ? 1 : nil)
         wantsPowerLosses = arguments.has("--power-losses")
         wantsTrace = arguments.has("--trace")
-        report = arguments.value("--report")
+        report = arguments.value("--report").map(ReportFile.init)
         let faultName = arguments.value("--fault")
         findsFaults = faultName == "all"
         fault = try findsFaults ? nil : faultName.map(Self.fault)
@@ -244,10 +244,6 @@ package struct WorldCommand {
     private func write(_ world: SimulatedWorld) throws {
         guard let report else { return }
         let page = try worldReport(world, title: Self.command(world.recipe, name: name)).page()
-        guard (try? Data(page.utf8).write(to: URL(filePath: report))) != nil else {
-            throw CommandFailure(
-                "the report cannot be written to \(report); check that its folder exists and can be written")
-        }
-        Terminal.writeError("The report is in \(report); open it in a browser.\n")
+        try report.write(page)
     }
 }

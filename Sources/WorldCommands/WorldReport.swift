@@ -4,7 +4,7 @@ import World
 import XMPPCore
 
 /// The timeline page of a world.
-func worldReport(_ world: SimulatedWorld, title: String) throws -> RunReport {
+func worldReport(_ world: SimulatedWorld, title: String) throws -> TimelinePage {
     let timeline = world.timeline
     let lives = timeline.lives.enumerated().map { index, life in
         var drawn = Chronicle.Life(
@@ -25,7 +25,7 @@ func worldReport(_ world: SimulatedWorld, title: String) throws -> RunReport {
     let marks = timeline.marks.map {
         Chronicle.Mark(at: $0.at / 1_000_000, kind: $0.kind.rawValue, text: $0.text)
     }
-    return RunReport(
+    return TimelinePage(
         title: "\(title)",
         verdict: world.violation ?? "Every handler ended exactly once, and nothing was lost or repeated.",
         isGood: world.violation == nil, summary: VisibleText(world.summary), lives: lives, marks: marks,

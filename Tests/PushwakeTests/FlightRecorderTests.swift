@@ -70,7 +70,7 @@ struct FlightRecorderTests {
             chronicle.noted("push", "a push")
             chronicle.ended(pid, try Self.killed())
         }
-        let report = RunReport(
+        let report = TimelinePage(
             title: "t", verdict: "v", isGood: true, summary: "s", lives: chronicle.lives,
             marks: chronicle.marks,
             record: .init(

@@ -30,7 +30,7 @@ struct ReportTests {
         let epochs = lives.enumerated().map {
             FlightRecorder.Epoch(number: Int64($0.offset), owner: $0.element.role, since: $0.element.start)
         }
-        return try RunReport(
+        return try TimelinePage(
             title: "A run", verdict: "Every handler ended exactly once.", isGood: true, summary: "All of it.",
             lives: lives, marks: [.init(at: 500, kind: "push", text: "a push")],
             record: .init(flights: flights, epochs: epochs, sessions: [])

@@ -234,7 +234,7 @@ struct TerminalTests {
         let json = String(decoding: try JSONEncoder().encode(["a": text]), as: UTF8.self)
         let flight = FlightRecorder.Flight(
             id: 1, name: text, arguments: json, bound: 0, boundBy: 0, reason: text, trace: 1)
-        let page = try RunReport(
+        let page = try TimelinePage(
             title: "\(text)", verdict: "v", isGood: true, summary: "\(text)",
             lives: [.init(role: "main", pid: 1, start: 0, end: 1, fate: text)],
             marks: [.init(at: 0, kind: "push", text: text)],

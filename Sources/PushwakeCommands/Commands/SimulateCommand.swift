@@ -12,13 +12,13 @@ struct SimulateCommand {
     private let isJSON: Bool
     private let folder: String?
     /// The path of the page about the run.
-    private let report: String?
+    private let report: ReportFile?
 
     init(_ words: [String]) throws {
         let arguments = try Arguments(words, of: "simulate")
         let rounds = try arguments.number("--rounds", in: 1...1_000_000, default: 20)
         let kills = try arguments.number("--kills", in: 0...10_000_000, default: rounds)
-        report = arguments.value("--report")
+        report = arguments.value("--report").map(ReportFile.init)
         plan = SimulationRun.Plan(
             rounds: rounds, kills: kills, seed: try arguments.seed(), hasFaults: arguments.has("--faults"),
             isRecorded: report != nil, limits: try Self.limits(arguments))
@@ -44,7 +44,7 @@ struct SimulateCommand {
     }
 
     func run() async throws -> Int32 {
-        try checkReport()
+        try report?.check()
         let workFolder = try RunFolder(folder, name: "pushwake", seed: plan.seed)
         var isGood = false
         defer { workFolder.finish(isGood: isGood) }
@@ -87,34 +87,17 @@ struct SimulateCommand {
         }
     }
 
-    /// Checks the path of the page before the run, which may take long.
-    private func checkReport() throws {
-        guard let report else { return }
-        let folder = URL(filePath: report).deletingLastPathComponent().path
-        var isFolder = false
-        let exists = FileManager.default.fileExists(atPath: folder, isDirectory: &isFolder)
-        guard exists, isFolder, FileManager.default.isWritableFile(atPath: folder) else {
-            throw unwritable(report)
-        }
-    }
-
-    private func unwritable(_ report: String) -> CommandFailure {
-        CommandFailure(
-            "the report cannot be written to \(report); check that its folder exists and can be written")
-    }
-
     /// Writes the page about the run, if it was requested, and prints its path.
     private func write(
         _ simulation: SimulationRun, verdict: String, isGood: Bool, summary: VisibleText
     ) throws {
         guard let report else { return }
-        let page = try RunReport(
+        let page = try TimelinePage(
             title: "pushwake simulate: \(simulation.world.name), seed \(plan.seed)", verdict: verdict,
             isGood: isGood, summary: summary, lives: simulation.chronicle.lives,
             marks: simulation.chronicle.marks, record: FlightRecorder.read(simulation.storePath)
         ).page()
-        guard (try? Data(page.utf8).write(to: URL(filePath: report))) != nil else { throw unwritable(report) }
-        Terminal.writeError("The report is in \(report); open it in a browser.\n")
+        try report.write(page)
     }
 
     private func makeWorld(_ folder: String) throws -> any SimulationWorld {

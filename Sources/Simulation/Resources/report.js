@@ -10,7 +10,7 @@ const context = canvas.getContext('2d');
 const OUTCOMES = ['result', 'error', 'timeout', 'invalidated', 'waiting'];
 const WORDS = { result: 'result', error: 'error', timeout: 'timed out', invalidated: 'invalidated', waiting: 'still waits' };
 const end = Math.max(1, data.duration);
-// Columns as RunReport.Bar writes them.
+// Columns as TimelinePage.Bar writes them.
 const handlers = data.handlers.map(([id, name, args, bound, ended, outcome, boundBy, endedBy, reason, trace, failures]) => ({
   id, name: data.names[name], args, bound, ended, outcome: OUTCOMES[outcome], boundBy, endedBy, reason, trace,
   failures: failures || [], until: ended === null ? end : ended, row: 0, hidden: false,
@@ -54,7 +54,7 @@ function firstFrom(bars, time) {
 
 // MARK: The view
 
-const AXIS = 22, LANE = 26, LANES = ['main', 'worker', 'server'], TOP = AXIS + LANE * LANES.length + 8, LABEL = 58;
+const AXIS = 22, LANE = 26, LANES = data.lanes, TOP = AXIS + LANE * LANES.length + 8, LABEL = 58;
 const view = { start: 0, scale: 0, scroll: 0, width: 0, height: 0, row: 8 };
 let selected = null, hovered = null, colors = {};
 

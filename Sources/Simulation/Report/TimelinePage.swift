@@ -1,0 +1,110 @@
+import FoundationEssentials
+package import Handlers
+package import XMPPCore
+
+/// The content of a page that draws handlers over time. Times are in milliseconds since its start.
+package struct TimelinePage: Encodable {
+    package struct Process: Encodable {
+        package var role: String
+        package var pid: Int32
+        package var start: Int64
+        package var end: Int64
+        package var fate: String
+        package var frozen: [[Int64]]
+    }
+
+    package var title: String
+    /// One line that says whether all is well.
+    package var verdict: String
+    package var isGood: Bool
+    /// The summary.
+    package var summary: String
+    package var duration: Int64
+    /// The roles of the processes; each has a lane above the handlers.
+    package var lanes: [String] = []
+    package var processes: [Process] = []
+    package var marks: [Chronicle.Mark] = []
+    /// The distinct names of the handlers.
+    package var names: [String]
+    package var handlers: [Bar]
+
+    /// Makes a page without processes.
+    ///
+    /// - Parameter names: The names of the handlers, to which their bars refer.
+    package init(
+        title: VisibleText, verdict: String, isGood: Bool, summary: VisibleText, duration: Int64,
+        names: [String], handlers: [Bar]
+    ) {
+        (self.title, self.verdict, self.isGood) = (title.description, verdict, isGood)
+        (self.summary, self.duration, self.handlers) = (summary.description, duration, handlers)
+        self.names = names.map { Bar.shown($0) }
+    }
+
+    /// Returns the whole page, which needs no other files.
+    package func page() throws -> String {
+        // No text may end the script element that contains it.
+        let data = try OneLineJSON.text(self)
+            .replacing("<", with: "\\u003c").replacing(">", with: "\\u003e")
+        return Self.text(PackageResources.report_html)
+            .replacing("/*STYLE*/", with: Self.text(PackageResources.report_css))
+            .replacing("/*SCRIPT*/", with: Self.text(PackageResources.report_js))
+            .replacing("/*DATA*/", with: data)
+    }
+
+    private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+}
+
+extension TimelinePage {
+    /// A handler from its binding to its end, encoded as an array so that thousands of them stay small.
+    package struct Bar: Encodable {
+        package var id: Int64
+        /// Index into ``TimelinePage/names``.
+        package var name: Int
+        /// The arguments as JSON, with secrets masked.
+        package var arguments: String
+        package var bound: Int64
+        /// Nil if it has not ended.
+        package var ended: Int64?
+        package var outcome: Outcome?
+        package var reason: String?
+        package var trace: Int64
+        /// Indexes into ``TimelinePage/processes``.
+        package var boundBy: Int?
+        package var endedBy: Int?
+        /// The times of its failed calls.
+        package var failures: [Int64] = []
+
+        package init(
+            id: Int64, name: Int, arguments: String, bound: Int64, ended: Int64?, outcome: Outcome?,
+            reason: String?, trace: Int64
+        ) {
+            (self.id, self.name, self.arguments, self.bound) = (id, name, arguments, bound)
+            (self.ended, self.outcome, self.reason, self.trace) = (ended, outcome, reason, trace)
+        }
+
+        /// The maximum length of a shown text.
+        private static let limit = 2000
+
+        private static func cut(_ text: String) -> String {
+            text.utf8.count > limit ? text.prefix(limit) + " …" : text
+        }
+
+        static func shown(_ text: String) -> String { VisibleText(cut(text)).description }
+
+        /// Encodes the values in the order in which the page reads them.
+        package func encode(to encoder: any Encoder) throws {
+            var row = encoder.unkeyedContainer()
+            try row.encode(id)
+            try row.encode(name)
+            try row.encode(VisibleText(json: Self.cut(arguments)).description)
+            try row.encode(bound)
+            try row.encode(ended)
+            try row.encode(outcome.map { Int($0.rawValue) - 1 } ?? 4)
+            try row.encode(boundBy)
+            try row.encode(endedBy)
+            try row.encode(reason.map(Self.shown))
+            try row.encode(trace)
+            if !failures.isEmpty { try row.encode(failures) }
+        }
+    }
+}
