@@ -2,7 +2,7 @@
 ///
 /// It is small on purpose, so that a package for argument parsing can replace it.
 package struct Arguments {
-    private var values: [String: String] = [:]
+    private var values: [String: [String]] = [:]
     private var flags: Set<String> = []
     /// The words that are not part of an option, in order.
     package private(set) var words: [String] = []
@@ -11,12 +11,13 @@ package struct Arguments {
     ///   - words: The words after the command's name. After a separate `--` no word is an option.
     ///   - options: The names of options with a value.
     ///   - flags: The names of options without a value.
+    ///   - repeated: The names of options with a value that may stand more than once.
     ///   - wordCount: The maximum number of words that are not part of an option.
     ///   - hint: What to do about a word where none is allowed; nil for no advice.
     /// - Throws: ``UsageError`` for too many words, for an unknown or repeated name, or for a missing value.
     init(
-        _ words: [String], options: Set<String>, flags allowedFlags: Set<String>, wordCount: Int = 0,
-        hint: String? = nil
+        _ words: [String], options: Set<String>, flags allowedFlags: Set<String>,
+        repeated: Set<String> = [], wordCount: Int = 0, hint: String? = nil
     ) throws(UsageError) {
         var rest = words[...]
         while let word = rest.popFirst() {
@@ -34,8 +35,10 @@ package struct Arguments {
                 guard written == nil else { throw UsageError("\(name) takes no value") }
                 flags.insert(name)
             } else if options.contains(name) {
-                guard values[name] == nil else { throw UsageError("\(name) is given twice") }
-                values[name] = try Self.value(name, written, &rest)
+                guard values[name] == nil || repeated.contains(name) else {
+                    throw UsageError("\(name) is given twice")
+                }
+                values[name, default: []].append(try Self.value(name, written, &rest))
             } else {
                 throw Self.unknown(name, options)
             }
@@ -84,15 +87,19 @@ package struct Arguments {
         // A store is often named without its option.
         let hint = page.onlyRequired == "--store" ? "name it with --store" : nil
         try self.init(
-            words, options: page.valueNames, flags: page.flagNames, wordCount: wordCount, hint: hint)
+            words, options: page.valueNames, flags: page.flagNames, repeated: page.repeatedNames,
+            wordCount: wordCount, hint: hint)
     }
 
     package func has(_ flag: String) -> Bool { flags.contains(flag) }
 
-    package func value(_ name: String) -> String? { values[name] }
+    package func value(_ name: String) -> String? { values[name]?.first }
+
+    /// The values of an option that may stand more than once, in order.
+    func values(_ name: String) -> [String] { values[name] ?? [] }
 
     package func required(_ name: String) throws(UsageError) -> String {
-        guard let value = values[name] else { throw UsageError("\(name) is missing") }
+        guard let value = value(name) else { throw UsageError("\(name) is missing") }
         return value
     }
 
@@ -105,7 +112,7 @@ package struct Arguments {
 
     /// A whole number in a range; nil if the option is missing.
     package func number(_ name: String, in range: ClosedRange<Int>) throws(UsageError) -> Int? {
-        guard let text = values[name] else { return nil }
+        guard let text = value(name) else { return nil }
         guard let number = Int(text), range.contains(number) else {
             throw UsageError(
                 "\(name) must be a whole number from \(range.lowerBound) to \(range.upperBound), not '\(text)'"

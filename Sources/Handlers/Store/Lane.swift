@@ -1,5 +1,5 @@
 /// The processes that may call a due row: rows that this process cannot take now must not block those it can.
-enum Lane: Int64, CaseIterable {
+package enum Lane: Int64, CaseIterable {
     /// Any process, in its step.
     case inStep = 0
     /// The main program, in its step.
@@ -21,6 +21,9 @@ enum Lane: Int64, CaseIterable {
 
     /// Whether its rows run under a lease.
     var isLeased: Bool { self == .leased || self == .leasedToMain }
+
+    /// Whether only the main program may call its rows.
+    package var isOfMain: Bool { self == .inStepOfMain || self == .leasedToMain }
 
     /// The lanes that a process may take from.
     static func open(to role: HandlerStore.Role, leasing: Bool) -> [Lane] {

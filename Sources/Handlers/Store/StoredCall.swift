@@ -1,9 +1,9 @@
 /// The stored part of a call that could not be made yet, beside its context.
-struct StoredCall: Codable {
+package struct StoredCall: Codable {
     /// The outcome of the handler once the call is made.
     var outcome: Outcome
     /// The reason of the invalidation; nil for a call of the handler itself.
-    var reason: InvalidationReason?
+    package var reason: InvalidationReason?
     /// The call's own arguments, if there are any.
     var overrides: Record?
 
@@ -13,7 +13,7 @@ struct StoredCall: Codable {
         self.overrides = overrides.isEmpty ? nil : overrides
     }
 
-    init(_ bytes: [UInt8], of handler: AnyHandlerID) throws(HandlerError) {
+    package init(_ bytes: [UInt8], of handler: AnyHandlerID) throws(HandlerError) {
         self = try HandlerError.explaining(.databaseCorrupt) {
             try ArgumentCoding.value(StoredCall.self, from: bytes)
         } as: {

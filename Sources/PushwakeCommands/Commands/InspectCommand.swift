@@ -12,6 +12,7 @@ package struct InspectCommand {
     private let store: String
     private let isJSON: Bool
     private let limit: Int
+    private let filter: HandlerFilter
     private let repairs: [StoreRepair]
 
     init(_ words: [String]) throws {
@@ -19,6 +20,7 @@ package struct InspectCommand {
         store = try arguments.required("--store")
         isJSON = arguments.has("--json")
         limit = try arguments.number("--limit", in: 1...10_000_000, default: isJSON ? 1000 : 20)
+        filter = try HandlerFilter(arguments)
         repairs = try [
             arguments.value("--requeue").map {
                 $0 == "all" ? .requeueAll : .requeue(try Self.row($0, of: "--requeue", or: " or all"))
@@ -26,6 +28,11 @@ package struct InspectCommand {
             arguments.value("--discard").map { .discard(try Self.row($0, of: "--discard")) },
             arguments.value("--invalidate").map { .invalidate(try Self.row($0, of: "--invalidate")) },
         ].compactMap { $0 }
+        guard filter.isEmpty || repairs.isEmpty else {
+            throw UsageError(
+                "a filter cannot stand beside a repair, which takes one handler by its row, or all; look first, then name the row"
+            )
+        }
     }
 
     private static func row(_ text: String, of option: String, or other: String = "") throws -> AnyHandlerID {
@@ -38,6 +45,7 @@ package struct InspectCommand {
 
     func run() throws -> Int32 {
         let reader = StoreReader(path: store, schemas: Account.schemas)
+        guard filter.isEmpty else { return try showFound(reader) }
         // Always reads first, so that a file that is not a store does not become one.
         var report = Report(contents: try StoreContents(reader, limit: limit))
         if !repairs.isEmpty {
@@ -45,6 +53,13 @@ package struct InspectCommand {
             report.contents = try StoreContents(reader, limit: limit)
         }
         Terminal.say(isJSON ? VisibleText(json: try report.json()) : report.text(.current()))
+        return 0
+    }
+
+    private func showFound(_ reader: StoreReader) throws -> Int32 {
+        let found = try FoundHandlers(reader, filter, limit: limit)
+        Terminal.say(
+            isJSON ? VisibleText(json: try OneLineJSON.text(found)) : found.text(.current()))
         return 0
     }
 

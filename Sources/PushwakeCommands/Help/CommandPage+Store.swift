@@ -1,3 +1,5 @@
+import Handlers
+
 extension CommandPage {
     static let store: [CommandPage] = [
         CommandPage(
@@ -5,6 +7,8 @@ extension CommandPage {
             summary: "show what a store holds, and repair quarantined and parked handlers",
             description: [
                 "Shows owner, session, requests, timers, outbox, what runs, what is parked, quarantined and dropped, and endings. It only reads, beside running and frozen programs, in what a killed one left, or in a copy; arguments that are secret are masked.",
+                "Of each handler it says why it has not ended, as far as the rows tell: a handler whose context is a signal looks like one that waits for its call, because only the program knows contexts.",
+                "With --name, --state, --key, --trace or --argument it shows the handlers that meet all of them and nothing else; and the endings, unless --state or --argument is there, which endings do not have.",
                 "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
             ],
             options: [
@@ -13,6 +17,17 @@ extension CommandPage {
                     "--limit", "N",
                     "How many rows of each list, 1 to 10000000 (default 20; with --json 1000)."),
                 Option("--json", "One JSON object; times in milliseconds."),
+                Option("--name", "NAME", "Only handlers with this stored name."),
+                Option(
+                    "--state", "STATE",
+                    "Only handlers in this state: pending, parked, quarantined or running.",
+                    .choice(HandlerStatus.State.allCases.map(\.rawValue))),
+                Option("--key", "KEY", "Only the handler with this key, and those with it that have ended."),
+                Option("--trace", "ROW", "Only the chain that this handler is the first of."),
+                Option(
+                    "--argument", "NAME=VALUE",
+                    "Only handlers bound with this argument; may stand more than once. VALUE is JSON, or else a text: n=7 is the number, n='\"7\"' the text.",
+                    isRepeated: true),
                 Option("--requeue", "ROW|all", "Requeue a quarantined or parked handler, or all of them."),
                 Option("--invalidate", "ROW", "End a handler; what was bound for that case runs."),
                 Option("--discard", "ROW", "End a handler; nothing runs."),
@@ -23,6 +38,8 @@ extension CommandPage {
             ],
             examples: [
                 "pushwake inspect --store app.db": "What waits, for whom, and for how long?",
+                "pushwake inspect --store app.db --name shop.thank --argument customer=Ada":
+                    "Why does this order still wait?",
                 "pushwake inspect --store app.db --json | jq .quarantined.shown":
                     "What failed for good, for a program.",
                 "pushwake inspect --store app.db --requeue all":

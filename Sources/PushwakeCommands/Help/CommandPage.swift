@@ -16,6 +16,8 @@ package struct CommandPage: Sendable {
         var value = Value.other
         /// Whether the command fails without it.
         var isRequired = false
+        /// Whether it may stand more than once.
+        var isRepeated = false
 
         /// Makes a flag.
         init(_ name: String, _ text: String) {
@@ -26,13 +28,14 @@ package struct CommandPage: Sendable {
         /// Makes an option with a value.
         init(
             _ name: String, _ placeholder: String, _ text: String, _ value: Value = .other,
-            isRequired: Bool = false
+            isRequired: Bool = false, isRepeated: Bool = false
         ) {
             self.name = name
             self.placeholder = placeholder
             self.text = text
             self.value = value
             self.isRequired = isRequired
+            self.isRepeated = isRepeated
         }
     }
 
@@ -60,6 +63,7 @@ package struct CommandPage: Sendable {
 
     /// The names of options that take a value.
     var valueNames: Set<String> { Set(options.filter { $0.placeholder != nil }.map(\.name)) }
+    var repeatedNames: Set<String> { Set(options.filter(\.isRepeated).map(\.name)) }
     var flagNames: Set<String> { Set(options.filter { $0.placeholder == nil }.map(\.name)) }
 
     /// Whether it connects an account, whose stream another process may take over.

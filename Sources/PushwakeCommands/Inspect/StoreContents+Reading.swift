@@ -5,14 +5,19 @@ import XMPPAccount
 extension StoreContents {
     /// - Parameter limit: The maximum number of shown rows of each list.
     package init(_ reader: StoreReader, limit: Int) throws {
-        let processes = reader.processes().map {
-            Process(
-                slot: $0.slot, pid: $0.processID, state: ProcessState.of($0.processID),
-                handler: $0.handler?.rawValue)
-        }
+        let processes = Self.processes(reader)
         self = try reader.read { snapshot in
             try StoreContents(
                 snapshot, path: reader.path, processes: processes, limit: limit)
+        }
+    }
+
+    /// The processes that have the store open.
+    static func processes(_ reader: StoreReader) -> [Process] {
+        reader.processes().map {
+            Process(
+                slot: $0.slot, pid: $0.processID, state: ProcessState.of($0.processID),
+                handler: $0.handler?.rawValue)
         }
     }
 
@@ -25,9 +30,11 @@ extension StoreContents {
         requests = try Self.requests(snapshot, limit)
         timers = try Self.timers(snapshot, limit)
         outbox = try Self.outbox(snapshot, limit)
-        running = try Self.handlers(.running, snapshot, limit)
-        parked = try Self.handlers(.parked, snapshot, limit)
-        quarantined = try Self.handlers(.quarantined, snapshot, limit)
+        let waits = try WaitReader(snapshot, processes)
+        running = try Self.handlers(.running, snapshot, limit, waits)
+        parked = try Self.handlers(.parked, snapshot, limit, waits)
+        quarantined = try Self.handlers(.quarantined, snapshot, limit, waits)
+        handlers = try Self.handlers(nil, snapshot, limit, waits)
         dropped = try snapshot.droppedCalls().map {
             Dropped(
                 handler: $0.name, calls: $0.calls, bytes: $0.bytes,
@@ -155,13 +162,26 @@ extension StoreContents {
         return Rows(count: try count("handler WHERE \(condition)", snapshot), shown: shown)
     }
 
+    /// - Parameter state: The state; nil for all.
     private static func handlers(
-        _ state: HandlerStatus.State, _ snapshot: borrowing Snapshot, _ limit: Int
+        _ state: HandlerStatus.State?, _ snapshot: borrowing Snapshot, _ limit: Int, _ waits: WaitReader
     ) throws(HandlerError) -> Rows<Handler> {
-        let count = try count("handler WHERE \(state.stored.condition)", snapshot)
+        var filter = HandlerFilter()
+        filter.state = state
+        return try handlers(filter, snapshot, limit, waits)
+    }
+
+    /// Returns the handlers that have not ended and meet a filter, oldest first.
+    static func handlers(
+        _ filter: HandlerFilter, _ snapshot: borrowing Snapshot, _ limit: Int, _ waits: WaitReader
+    ) throws(HandlerError) -> Rows<Handler> {
+        let found = try filter.handlers(snapshot, limit: limit)
         let now = snapshot.now.milliseconds
-        return Rows(
-            count: count, shown: try snapshot.handlers(in: state, limit: limit).map { Handler($0, now: now) })
+        var shown: [Handler] = []
+        for status in found.shown {
+            shown.append(Handler(try waits.handler(status, snapshot), now: now))
+        }
+        return Rows(count: found.count, shown: shown)
     }
 
     private static func named(
@@ -188,17 +208,15 @@ extension StoreContents {
         // Ordered by row, because the time has no index: the handlers bound last include the ones that ended last.
         return try snapshot.all(
             """
-            SELECT handler, name, outcome, reason, ended_at
-            FROM (SELECT * FROM ending ORDER BY handler DESC LIMIT ?) ORDER BY ended_at DESC, handler DESC LIMIT ?
+            SELECT handler, name, outcome, reason, ended_at,
+                (SELECT key FROM ending_detail WHERE ending_detail.handler = newest.handler), coalesce(trace, handler)
+            FROM (SELECT * FROM ending ORDER BY handler DESC LIMIT ?) AS newest
+            ORDER BY ended_at DESC, handler DESC LIMIT ?
             """, max(limit * 10, 1000), limit
-        ) { row in
-            Ending(
-                row: row.integer(0), handler: row.text(1), outcome: outcome(row.integer(2)),
-                reason: row.optionalText(3), age: now - row.quantity(4))
-        }
+        ) { Ending($0, now: now) }
     }
 
-    private static func outcome(_ stored: Int64) -> String {
+    fileprivate static func outcome(_ stored: Int64) -> String {
         Outcome(rawValue: stored).map { "\($0)" } ?? "unknown"
     }
 
@@ -208,15 +226,33 @@ extension StoreContents {
 }
 
 extension StoreContents.Handler {
-    init(_ status: HandlerStatus, now: Int64) {
+    init(_ handler: WaitingHandler, now: Int64) {
+        let status = handler.status
         row = status.id.rawValue
-        handler = status.name
+        trace = status.trace.rawValue
+        self.handler = status.name
         version = status.version
+        state = status.state
+        key = status.key
         arguments = status.arguments
+        why = handler.why
         age = now - status.boundAt.milliseconds
         attempts = status.attempts
         deaths = status.deaths
         reason = status.reason
         size = status.size
+    }
+}
+
+extension StoreContents.Ending {
+    /// - Parameter row: A row with handler, name, outcome, reason, end, key and trace.
+    init(_ row: borrowing Row, now: Int64) {
+        self.row = row.integer(0)
+        handler = row.text(1)
+        outcome = StoreContents.outcome(row.integer(2))
+        reason = row.optionalText(3)
+        age = now - row.quantity(4)
+        key = row.optionalText(5)
+        trace = row.integer(6)
     }
 }

@@ -7,17 +7,19 @@ extension StoreContents {
         var lines = [style.heading("store"), "  \(store)"]
         lines += processLines(style)
         for account in accounts { lines += accountLines(account, style) }
-        lines += section("requests", requests.count, requestTable, requests.shown.count, style)
-        lines += section("timers", timers.count, timerTable, timers.shown.count, style)
-        lines += section("outbox", outbox.count, outboxTable, outbox.shown.count, style)
-        lines += section("running", running.count, table(of: running), running.shown.count, style)
-        lines += section("parked", parked.count, table(of: parked), parked.shown.count, style)
-        lines += section(
-            "quarantined", quarantined.count, table(of: quarantined), quarantined.shown.count, style)
-        lines += section("dropped", dropped.reduce(0) { $0 &+ Int64($1.calls) }, droppedTable, nil, style)
-        lines += section("pending", pending.reduce(0) { $0 + $1.count }, names(pending), nil, style)
-        lines += section("standing", standing.reduce(0) { $0 + $1.count }, names(standing), nil, style)
-        lines += section("events", events, eventTable, nil, style)
+        lines += Self.section("requests", requests, requestTable, style)
+        lines += Self.section("timers", timers, timerTable, style)
+        lines += Self.section("outbox", outbox, outboxTable, style)
+        lines += Self.section("running", running, table(of: running), style)
+        lines += Self.section("parked", parked, table(of: parked), style)
+        lines += Self.section(
+            "quarantined", quarantined, table(of: quarantined), style)
+        lines += Self.section(
+            "dropped", dropped.reduce(0) { $0 &+ Int64($1.calls) }, droppedTable, nil, style)
+        lines += Self.section("pending", pending.reduce(0) { $0 + $1.count }, names(pending), nil, style)
+        lines += Self.section("standing", standing.reduce(0) { $0 + $1.count }, names(standing), nil, style)
+        lines += Self.section("handlers", handlers, Self.table(waiting: handlers.shown), style)
+        lines += Self.section("events", events, eventTable, nil, style)
         lines += endingLines(style)
         return VisibleText(joining: lines)
     }
@@ -25,7 +27,7 @@ extension StoreContents {
     // MARK: Sections
 
     /// - Parameter shown: The number of rows in the table; nil if it shows all rows in another form.
-    private func section(
+    private static func section(
         _ name: String, _ count: Int64, _ table: TextTable?, _ shown: Int?, _ style: TerminalStyle
     ) -> [VisibleText] {
         let isBad = ["parked", "quarantined", "dropped"].contains(name)
@@ -39,7 +41,14 @@ extension StoreContents {
         return lines
     }
 
-    private func indented(_ table: TextTable, _ style: TerminalStyle) -> [VisibleText] {
+    /// A section with the first rows of a list.
+    static func section<Row>(
+        _ name: String, _ rows: Rows<Row>, _ table: TextTable, _ style: TerminalStyle
+    ) -> [VisibleText] {
+        section(name, rows.count, table, rows.shown.count, style)
+    }
+
+    private static func indented(_ table: TextTable, _ style: TerminalStyle) -> [VisibleText] {
         let lines = table.lines(width: style.width.map { max(16, $0 - 2) }).map { VisibleText("  \($0)") }
         // The first line of a table contains the column names. Records have no such line.
         guard let first = lines.first, !first.description.hasPrefix("  - ") else { return lines }
@@ -53,7 +62,7 @@ extension StoreContents {
                 .number("handler", $0.handler),
             ]
         }
-        return section("open in", Int64(processes.count), table, processes.count, style)
+        return Self.section("open in", Int64(processes.count), table, processes.count, style)
     }
 
     private func accountLines(_ account: Account, _ style: TerminalStyle) -> [VisibleText] {
@@ -102,12 +111,12 @@ extension StoreContents {
 
     private func endingLines(_ style: TerminalStyle) -> [VisibleText] {
         let total = endings.values.reduce(0, +)
-        var lines = section("endings", total, nil, nil, style)
+        var lines = Self.section("endings", total, nil, nil, style)
         guard total > 0 else { return lines }
         let named = (Outcome.allCases.map { "\($0)" } + ["unknown"]).filter { endings[$0] != nil }
         let counts = TextTable(named) { [.text("outcome", $0), .number("handlers", endings[$0])] }
-        lines += indented(counts, style) + [style.faint("  the last ones:")]
-        return lines + indented(endingTable, style)
+        lines += Self.indented(counts, style) + [style.faint("  the last ones:")]
+        return lines + Self.indented(Self.table(endings: lastEndings), style)
     }
 
     // MARK: Tables
@@ -173,10 +182,27 @@ extension StoreContents {
         TextTable(namedEvents) { [.number("count", $0.count), .text("event", $0.event, least: 12)] }
     }
 
-    private var endingTable: TextTable {
-        TextTable(lastEndings) { row in
+    /// The table of handlers that have not ended, with the reasons why.
+    static func table(waiting handlers: [Handler]) -> TextTable {
+        let hasKeys = handlers.contains { $0.key != nil }
+        return TextTable(handlers) { row in
             [
-                .number("row", row.row), .text("handler", row.handler, least: 12),
+                .number("row", row.row), .number("chain", row.trace),
+                .text("handler", "\(row.handler)@\(row.version)", least: 12),
+            ] + (hasKeys ? [.text("key", row.key, least: 6)] : []) + [
+                .span("age", row.age), .text("why", row.why, least: 24),
+                .text("arguments", row.arguments, least: 8),
+            ]
+        }
+    }
+
+    static func table(endings: [Ending]) -> TextTable {
+        let hasKeys = endings.contains { $0.key != nil }
+        return TextTable(endings) { row in
+            [
+                .number("row", row.row), .number("chain", row.trace),
+                .text("handler", row.handler, least: 12),
+            ] + (hasKeys ? [.text("key", row.key, least: 6)] : []) + [
                 .text("outcome", row.outcome), .span("ago", row.age), .text("reason", row.reason, least: 8),
             ]
         }

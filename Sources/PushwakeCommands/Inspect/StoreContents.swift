@@ -1,3 +1,5 @@
+package import Handlers
+
 /// Everything that `inspect` shows of a store, at one moment.
 ///
 /// Ages and remaining times are in milliseconds. A remaining time is negative if it has passed and no process has acted on it yet.
@@ -112,12 +114,18 @@ package struct StoreContents: Codable {
         package var handler: String?
     }
 
-    /// A handler that runs under a lease, or is parked or quarantined.
+    /// A handler that has not ended.
     package struct Handler: Codable {
         package var row: Int64
+        /// The row of the first handler of its chain.
+        package var trace: Int64
         package var handler: String
         package var version: Int
+        package var state: HandlerStatus.State
+        package var key: String?
         package var arguments: String
+        /// The reason why it has not ended, as a sentence without its subject.
+        package var why: String
         package var age: Int64
         package var attempts: Int
         package var deaths: Int
@@ -151,6 +159,9 @@ package struct StoreContents: Codable {
         package var handler: String
         package var outcome: String
         package var reason: String?
+        package var key: String?
+        /// The row of the first handler of its chain.
+        package var trace: Int64
         package var age: Int64
     }
 
@@ -169,6 +180,8 @@ package struct StoreContents: Codable {
     package var pending: [Named]
     /// Handlers that stay after a call, by name.
     package var standing: [Named]
+    /// All handlers that have not ended, oldest first.
+    package var handlers: Rows<Handler>
     /// The number of events that the program has not consumed.
     package var events: Int64
     /// The number of these events, by name.
