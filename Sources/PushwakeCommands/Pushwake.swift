@@ -56,6 +56,7 @@ package enum Pushwake {
         case "worker": return try await WorkerCommand(rest).run()
         case "app-server": return try AppServerCommand(rest).run()
         case "inspect": return try InspectCommand(rest).run()
+        case "report": return try ReportCommand(rest).run()
         case "omemo": return try SiblingCommand.omemo(rest).run()
         case "world": return try SiblingCommand.world(rest).run()
         case "failpoints": return try FailpointsCommand.run(rest)

@@ -39,7 +39,7 @@ struct HelpTests {
 
     @Test(
         "W6 the ranges that help names are those that a command takes",
-        arguments: ["simulate", "backlog", "storm", "inspect"])
+        arguments: ["simulate", "backlog", "storm", "inspect", "report"])
     func ranges(name: String) throws {
         let page = try #require(CommandPage.named(name))
         for option in page.options where option.placeholder != nil {
@@ -47,7 +47,7 @@ struct HelpTests {
                 #expect(option.name == "--seed" || !option.text.contains(" or more"), "\(option.name)")
                 continue
             }
-            let words = [name] + (name == "inspect" ? ["--store", "none"] : [])
+            let words = [name] + (["inspect", "report"].contains(name) ? ["--store", "none"] : [])
             let ending = try run(words + [option.name, "\(end + 1)"])
             #expect(ending.status == 64, "\(ending)")
             #expect(ending.complaint.contains("from \(range.1) to \(end), not"), "\(ending)")

@@ -78,6 +78,11 @@ struct TerminalTests {
                 return report.text(TerminalStyle()).description
             },
             Path(testDescription: "the report of a run") { try page($0) },
+            Path(testDescription: "the report of a store") { try storePage($0) },
+            Path(testDescription: "inspect with a filter") { text in
+                try withStore(text) { try FoundHandlers($0, HandlerFilter(), limit: 9) }
+                    .text(TerminalStyle()).description
+            },
             Path(testDescription: "a dropped call") { text in
                 var contents = try contents("")
                 contents.dropped = [.init(handler: text, calls: 1, bytes: 1, age: 1)]
@@ -210,6 +215,13 @@ struct TerminalTests {
     }
 
     private static func contents(_ text: String) throws -> StoreContents {
+        var contents = try withStore(text) { try StoreContents($0, limit: 20) }
+        contents.store = text
+        return contents
+    }
+
+    /// Lends a reader of a store that holds a text wherever a row has one.
+    private static func withStore<R>(_ text: String, _ body: (StoreReader) throws -> R) throws -> R {
         let folder = try TemporaryFolder()
         let path = folder.path + "/store.db"
         let store = try HandlerStore(path: path, registry: HandlerRegistry(), schemas: Account.schemas)
@@ -224,10 +236,19 @@ struct TerminalTests {
             try step.execute(
                 "INSERT INTO handler(name, version, arguments, kind, state, bound_at, reason) VALUES (?, 1, ?, 0, 2, 1, ?)",
                 text, "{\"a\":\"\(text)\"}", text)
+            try step.execute("INSERT INTO handler_key(key, handler) VALUES (?, 1)", text)
+            try step.execute(
+                "INSERT INTO ending(handler, name, outcome, reason, ended_at) VALUES (9, ?, 1, ?, 1)", text,
+                text)
+            try step.execute("INSERT INTO ending_detail(handler, key) VALUES (9, ?)", text)
         }
-        var contents = try StoreContents(StoreReader(path: path, schemas: Account.schemas), limit: 20)
-        contents.store = text
-        return contents
+        return try body(StoreReader(path: path, schemas: Account.schemas))
+    }
+
+    private static func storePage(_ text: String) throws -> String {
+        let page = try withStore(text) { try StoreTimeline($0, limit: 20).page() }
+        let start = try #require(page.range(of: "id=\"data\">"))
+        return String(page[start.upperBound...].prefix { $0 != "<" })
     }
 
     private static func page(_ text: String) throws -> String {

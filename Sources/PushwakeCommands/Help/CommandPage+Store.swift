@@ -46,6 +46,26 @@ extension CommandPage {
                     "After the cause was repaired: try all of it again.",
             ]),
         CommandPage(
+            name: "report", group: .store,
+            summary: "draw what a store holds as a timeline for a browser",
+            description: [
+                "Writes one page that needs no other file: what has not ended from its binding to now, with the reason why and the time at which it is due; what has ended as a point, because the store keeps the end of a handler and neither its binding nor its arguments; lines from handlers to the one that waits for them.",
+                "It only reads, as inspect does, beside running and frozen programs, in what a killed one left, or in a copy. Arguments that are secret are masked; all others are in the page.",
+            ],
+            options: [
+                Option("--store", "FILE", "The database to look at.", .file, isRequired: true),
+                Option(
+                    "--output", "FILE", "The page (default: standard output, where that is no terminal).",
+                    .file),
+                Option(
+                    "--limit", "N",
+                    "How many handlers that have not ended, and how many endings, newest first: 1 to 1000000 (default 2000)."
+                ),
+            ],
+            examples: [
+                "pushwake report --store app.db --output app.html": "What waited, and since when?"
+            ]),
+        CommandPage(
             name: "omemo", group: .store, words: "[list [USER@DOMAIN]] | trust USER@DOMAIN KEY DECISION",
             summary: "show devices with their fingerprints, and set the trust in them",
             description: [

@@ -216,7 +216,7 @@ extension StoreContents {
         ) { Ending($0, now: now) }
     }
 
-    fileprivate static func outcome(_ stored: Int64) -> String {
+    static func outcome(_ stored: Int64) -> String {
         Outcome(rawValue: stored).map { "\($0)" } ?? "unknown"
     }
 

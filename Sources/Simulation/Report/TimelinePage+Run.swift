@@ -64,9 +64,10 @@ extension TimelinePage {
 extension TimelinePage.Bar {
     fileprivate init(_ flight: FlightRecorder.Flight, name: Int, start: Int64) {
         self.init(
-            id: flight.id, name: name, arguments: flight.arguments, bound: flight.bound - start,
-            ended: flight.ended.map { $0 - start }, outcome: flight.outcome, reason: flight.reason,
-            trace: flight.trace)
-        failures = flight.failures.map { $0 - start }
+            id: flight.id, name: name, arguments: flight.arguments, bound: flight.bound,
+            ended: flight.ended, state: flight.outcome.map { .ended($0) } ?? .waiting,
+            reason: flight.reason, trace: flight.trace)
+        failures = flight.failures
+        move(start: start)
     }
 }

@@ -7,13 +7,20 @@ const context = canvas.getContext('2d');
 
 // MARK: The run
 
-const OUTCOMES = ['result', 'error', 'timeout', 'invalidated', 'waiting'];
-const WORDS = { result: 'result', error: 'error', timeout: 'timed out', invalidated: 'invalidated', waiting: 'still waits' };
+const OUTCOMES = ['result', 'error', 'timeout', 'invalidated', 'waiting', 'running', 'parked', 'quarantined', 'unknown'];
+const WORDS = {
+  result: 'result', error: 'error', timeout: 'timed out', invalidated: 'invalidated', waiting: 'still waits',
+  running: 'runs', parked: 'parked', quarantined: 'quarantined', unknown: 'unknown',
+};
 const end = Math.max(1, data.duration);
-// Columns as TimelinePage.Bar writes them.
-const handlers = data.handlers.map(([id, name, args, bound, ended, outcome, boundBy, endedBy, reason, trace, failures]) => ({
-  id, name: data.names[name], args, bound, ended, outcome: OUTCOMES[outcome], boundBy, endedBy, reason, trace,
-  failures: failures || [], until: ended === null ? end : ended, row: 0, hidden: false,
+// A page of a store has the dates of its start and of the present; that of a run has neither.
+const isStore = data.since !== undefined, now = isStore ? data.now : end, isGrouped = data.groups.length > 0;
+if (isStore) WORDS.waiting = 'waits';
+// Columns as TimelinePage.Bar writes them. Of a handler without a known binding only the end is drawn, as a point.
+const handlers = data.handlers.map(([id, name, args, bound, ended, outcome, boundBy, endedBy, reason, trace, failures, more]) => ({
+  id, name: data.names[name], args, bound: bound === null ? ended : bound, isPoint: bound === null, ended,
+  outcome: OUTCOMES[outcome], boundBy, endedBy, reason, trace, failures: failures || [],
+  until: ended === null ? now : ended, row: 0, hidden: false, group: 0, ...more,
 }));
 handlers.sort((a, b) => a.bound - b.bound || a.id - b.id);
 const byId = new Map(handlers.map(handler => [handler.id, handler]));
@@ -26,14 +33,26 @@ const kills = data.processes.filter(process => process.fate === 'killed').map(pr
 const off = new Set();
 let rows = [];
 
-/** Places every visible handler in the first row that is free at its binding. */
+/** Places every visible handler in the first row of its group that is free at its binding. */
 function pack() {
   rows = [];
-  const least = end / 4000;
+  const groups = data.groups.map(() => []);
   for (const handler of handlers) {
     handler.hidden = off.has(handler.outcome);
-    if (handler.hidden) continue;
-    let row = 0;
+    if (isGrouped && !handler.hidden) groups[handler.group].push(handler);
+  }
+  if (!isGrouped) return packGroup(handlers.filter(handler => !handler.hidden));
+  groups.forEach((group, index) => {
+    const first = rows.length;
+    packGroup(group);
+    if (rows[first]) rows[first].label = data.groups[index];
+  });
+}
+
+function packGroup(group) {
+  const least = end / 4000, first = rows.length;
+  for (const handler of group) {
+    let row = first;
     while (row < rows.length && rows[row].busy > handler.bound) row += 1;
     if (row === rows.length) rows.push({ busy: 0, bars: [] });
     rows[row].bars.push(handler);
@@ -54,7 +73,8 @@ function firstFrom(bars, time) {
 
 // MARK: The view
 
-const AXIS = 22, LANE = 26, LANES = data.lanes, TOP = AXIS + LANE * LANES.length + 8, LABEL = 58;
+const AXIS = 22, LANE = 26, LANES = data.lanes, TOP = AXIS + LANE * LANES.length + 8;
+let LABEL = 58;
 const view = { start: 0, scale: 0, scroll: 0, width: 0, height: 0, row: 8 };
 let selected = null, hovered = null, colors = {};
 
@@ -66,7 +86,7 @@ function clamp() {
   view.scale = Math.min(Math.max(view.scale, fittingScale()), Math.max(fittingScale(), 40));
   const span = (view.width - LABEL - 12) / view.scale;
   view.start = Math.min(Math.max(view.start, 0), Math.max(0, end - span));
-  view.row = Math.min(20, Math.max(5, Math.floor((view.height - TOP) / Math.max(1, rows.length))));
+  view.row = isGrouped ? 18 : Math.min(20, Math.max(5, Math.floor((view.height - TOP) / Math.max(1, rows.length))));
   view.scroll = Math.min(Math.max(view.scroll, 0), Math.max(0, rows.length * view.row - (view.height - TOP) + 8));
 }
 
@@ -129,6 +149,9 @@ function pattern(name) {
   if (name === 'timeout') brush.fillRect(2, 2, 2, 2);
   if (name === 'invalidated') { brush.moveTo(3, 0); brush.lineTo(3, 6); }
   if (name === 'waiting') { brush.moveTo(0, 3); brush.lineTo(6, 3); }
+  if (name === 'running') for (const shift of [-6, 0, 6]) { brush.moveTo(shift, 0); brush.lineTo(shift + 6, 6); }
+  if (name === 'parked') { brush.moveTo(0, 3); brush.lineTo(6, 3); brush.moveTo(3, 0); brush.lineTo(3, 6); }
+  if (name === 'quarantined') { brush.moveTo(0, 0); brush.lineTo(6, 6); brush.moveTo(0, 6); brush.lineTo(6, 0); }
   brush.stroke();
   return context.createPattern(tile, 'repeat');
 }
@@ -142,17 +165,22 @@ function draw() {
   context.font = '12px system-ui, sans-serif';
   context.textBaseline = 'middle';
   drawBars();
+  if (isStore) drawLinks();
   drawKills();
+  if (isGrouped) drawLabels();
   drawLanes();
   drawAxis();
 }
 
 function drawAxis() {
   context.fillStyle = colors.faint;
-  const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 3e5, 6e5, 1.8e6, 3.6e6];
-  const step = steps.find(step => step * view.scale >= 70) || 3.6e6;
+  const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 3e5, 6e5, 1.8e6, 3.6e6].concat(
+    isStore ? [7.2e6, 2.16e7, 4.32e7, ...[1, 2, 7, 14, 30, 90, 365, 1825, 7300].map(days => days * DAY)] : []);
+  const step = steps.find(step => step * view.scale >= (isStore ? 110 : 70)) || steps[steps.length - 1];
   context.textAlign = 'center';
-  for (let time = Math.ceil(Math.max(0, view.start) / step) * step; time <= end; time += step) {
+  // Dates are round ones.
+  const shift = isStore ? data.since % step : 0;
+  for (let time = Math.ceil((Math.max(0, view.start) + shift) / step) * step - shift; time <= end; time += step) {
     const place = x(time);
     if (place > view.width) break;
     if (place < LABEL) continue;
@@ -242,12 +270,15 @@ function drawBars() {
     const bars = rows[row].bars, top = TOP + row * view.row - view.scroll;
     for (let index = firstFrom(bars, from); index < bars.length && bars[index].bound <= to; index += 1) {
       const bar = bars[index], left = Math.max(LABEL, x(bar.bound)), right = x(bar.until);
+      if (bar.isPoint) { drawPoint(bar, top + height / 2); continue; }
       context.fillStyle = right - left > 7 ? colors[bar.outcome + 'Fill'] : colors[bar.outcome];
       context.fillRect(left, top, Math.max(2, right - left), height);
       for (const failure of bar.failures) {
         context.fillStyle = colors.kill;
         context.fillRect(x(failure), top, 2, height);
       }
+      if (bar.outcome === 'parked' || bar.outcome === 'quarantined') drawReason(bar, left, top, right - left, height);
+      if (bar.due !== undefined) drawDue(bar, top, height);
     }
   }
   for (const bar of new Set([hovered, selected])) {
@@ -255,6 +286,80 @@ function drawBars() {
     const left = x(bar.bound), top = TOP + bar.row * view.row - view.scroll;
     outline(left, top, Math.max(2, x(bar.until) - left), height);
   }
+}
+
+// MARK: Drawing a store
+
+function drawPoint(bar, middle) {
+  context.fillStyle = colors[bar.outcome];
+  context.beginPath();
+  context.arc(x(bar.ended), middle, 4, 0, 2 * Math.PI);
+  context.fill();
+}
+
+/** The reason in the bar, as far as there is room. */
+function drawReason(bar, left, top, width, height) {
+  if (!bar.reason || width < 60) return;
+  context.save();
+  context.beginPath();
+  context.rect(left + 4, top, width - 8, height);
+  context.clip();
+  context.fillStyle = colors.paper;
+  context.fillRect(left + 4, top + 1, Math.min(width - 8, context.measureText(bar.reason).width + 8), height - 2);
+  context.fillStyle = colors.ink;
+  context.textAlign = 'left';
+  context.fillText(bar.reason, left + 8, top + height / 2 + 1);
+  context.restore();
+}
+
+/** A triangle at the time at which a runner calls or expires the handler. */
+function drawDue(bar, top, height) {
+  const place = x(bar.due);
+  if (place < LABEL || place > view.width) return;
+  context.fillStyle = colors.focus;
+  context.beginPath();
+  context.moveTo(place - 5, top); context.lineTo(place + 5, top); context.lineTo(place, top + height);
+  context.fill();
+}
+
+/** A line from each handler to the one that waits for it, and one at the present. */
+function drawLinks() {
+  const middle = handler => TOP + (handler.row + 0.5) * view.row - view.scroll;
+  context.strokeStyle = colors.faint;
+  context.lineWidth = 1;
+  for (const child of handlers) {
+    const parent = byId.get(child.parent);
+    if (!parent || child.hidden || parent.hidden) continue;
+    const from = middle(child), to = middle(parent);
+    if (Math.max(from, to) < TOP || Math.min(from, to) > view.height) continue;
+    const left = x(child.until), right = x(parent.until);
+    context.beginPath();
+    context.moveTo(left, from);
+    context.quadraticCurveTo(Math.max(left, right) + 24, (from + to) / 2, right, to);
+    context.stroke();
+  }
+  context.fillStyle = colors.focus;
+  if (x(now) >= LABEL) context.fillRect(Math.round(x(now)), AXIS, 1, view.height - AXIS);
+}
+
+/** The names of the groups, over what goes on to the left of the time in view. */
+function drawLabels() {
+  context.fillStyle = colors.paper;
+  context.fillRect(0, 0, LABEL - 4, view.height);
+  context.textAlign = 'left';
+  rows.forEach((row, index) => {
+    const top = TOP + index * view.row - view.scroll;
+    if (row.label === undefined || top < AXIS || top > view.height) return;
+    context.fillStyle = colors.line;
+    context.fillRect(0, top - 2, view.width, 1);
+    context.save();
+    context.beginPath();
+    context.rect(0, top, LABEL - 10, view.row);
+    context.clip();
+    context.fillStyle = colors.ink;
+    context.fillText(row.label, 8, top + view.row / 2);
+    context.restore();
+  });
 }
 
 function outline(left, top, width, height) {
@@ -265,13 +370,18 @@ function outline(left, top, width, height) {
 
 // MARK: Words
 
+const DAY = 8.64e7;
+const date = time => new Date(data.since + time).toISOString().replace('T', ' ');
+
 function seconds(time, step) {
+  if (isStore) return step >= DAY ? date(time).slice(0, 10) : step >= 6e4 ? date(time).slice(5, 16) : date(time).slice(11, step < 1000 ? 23 : 19);
   const digits = step < 10 ? 3 : step < 100 ? 2 : step < 1000 ? 1 : 0;
   return (time / 1000).toFixed(digits) + ' s';
 }
 
-const moment = time => '+' + (time / 1000).toFixed(3) + ' s';
-const lasted = time => time < 1000 ? time + ' ms' : (time / 1000).toFixed(2) + ' s';
+const moment = time => isStore ? date(time).slice(0, 23) + ' UTC' : '+' + (time / 1000).toFixed(3) + ' s';
+const lasted = time => time < 1000 ? time + ' ms' : !isStore || time < 6e4 ? (time / 1000).toFixed(2) + ' s'
+  : time < 3.6e6 ? (time / 6e4).toFixed(1) + ' min' : time < DAY ? (time / 3.6e6).toFixed(1) + ' h' : (time / DAY).toFixed(1) + ' d';
 const processName = index => index === null || !data.processes[index] ? 'a process that is not known'
   : data.processes[index].role + ' (process ' + data.processes[index].pid + ')';
 
@@ -311,7 +421,32 @@ function link(handler, text) {
   return button;
 }
 
-function tellHandler(handler) {
+/** Links to other handlers, for the panel. */
+function links(others) {
+  const box = document.createElement('span');
+  for (const other of others.slice(0, 30)) box.append(link(other, '#' + other.id), ' ');
+  if (others.length > 30) box.append('and ' + (others.length - 30) + ' more');
+  return box;
+}
+
+/** The pairs of a handler of a store. */
+function stored(handler) {
+  const pairs = [];
+  if (handler.key !== undefined) pairs.push(['key', handler.key]);
+  if (handler.ended === null) {
+    pairs.push(['arguments', code(pretty(handler.args))], ['bound', moment(handler.bound)]);
+    pairs.push(['ended', 'not yet'], ['why', handler.why]);
+    if (handler.due !== undefined) pairs.push(['due', moment(handler.due)]);
+    pairs.push(['waits for', lasted(now - handler.bound)]);
+  } else pairs.push(['bound', 'the store does not keep that'], ['ended', moment(handler.ended)]);
+  pairs.push(['outcome', WORDS[handler.outcome] + (handler.reason ? ' (' + handler.reason + ')' : '')]);
+  const children = handlers.filter(other => other.parent === handler.id), parent = byId.get(handler.parent);
+  if (children.length) pairs.push(['joins', links(children)]);
+  if (parent) pairs.push(['joined by', links([parent])]);
+  return pairs;
+}
+
+function inRun(handler) {
   const pairs = [
     ['arguments', code(pretty(handler.args))],
     ['bound', moment(handler.bound) + ' in ' + processName(handler.boundBy)],
@@ -324,6 +459,11 @@ function tellHandler(handler) {
   pairs.push(['kills', survived === 0 ? 'none meanwhile' : survived === 1 ? 'one process was killed meanwhile'
     : survived + ' processes were killed meanwhile']);
   for (const failure of handler.failures) pairs.push(['failed', moment(failure)]);
+  return pairs;
+}
+
+function tellHandler(handler) {
+  const pairs = isStore ? stored(handler) : inRun(handler);
   const chain = chains.get(handler.trace);
   if (chain.length > 1) {
     const box = document.createElement('span');
@@ -345,6 +485,14 @@ function tellProcess(process) {
 }
 
 function tellNothing() {
+  if (isStore) return tell(handlers.length + ' handlers', [
+    ['bars', 'a handler that has not ended, from bound to now'],
+    ['points', 'the end of a handler; the store keeps no more of it'],
+    ['triangles', 'the time at which a handler is due'],
+    ['lines', 'from a handler to the one that waits for it; down the page, the time of the report'],
+    ['lanes', 'the handlers of a chain, or those of one name'],
+    ['more', 'point at a bar, tap it, or go there with the arrow keys'],
+  ]);
   tell(handlers.length + ' handlers in ' + data.processes.length + ' processes', [
     ['bars', 'a handler, from bound to ended, whichever processes came and went'],
     ['lines', 'a process was killed: ' + kills.length + ' times'],
@@ -441,7 +589,7 @@ function search(goes) {
   else if (number !== null && byId.has(number)) matches = new Set([byId.get(number)]);
   else {
     matches = new Set(handlers.filter(handler =>
-      handler.name.toLowerCase().includes(text) || handler.args.toLowerCase().includes(text)));
+      handler.name.toLowerCase().includes(text) || (handler.key || '').toLowerCase().includes(text) || handler.args.toLowerCase().includes(text)));
   }
   element('found').textContent = matches ? matches.size + ' found' : '';
   if (goes && matches && matches.size) {
@@ -458,7 +606,7 @@ function syncLegend() {
 function makeLegend() {
   for (const outcome of OUTCOMES) {
     const count = handlers.reduce((sum, handler) => sum + (handler.outcome === outcome), 0);
-    if (!count && outcome === 'waiting') continue;
+    if (!count && OUTCOMES.indexOf(outcome) >= OUTCOMES.indexOf('waiting')) continue;
     const label = document.createElement('label'), box = document.createElement('input');
     const swatch = document.createElement('canvas');
     box.type = 'checkbox'; box.value = outcome; box.checked = true;
@@ -569,6 +717,7 @@ function resize() {
   const box = canvas.getBoundingClientRect();
   view.width = box.width;
   view.height = box.height;
+  if (isGrouped) LABEL = Math.min(200, Math.round(box.width * 0.35));
   canvas.width = Math.round(box.width * devicePixelRatio);
   canvas.height = Math.round(box.height * devicePixelRatio);
   if (box.width) draw();
@@ -585,6 +734,7 @@ function fromAddress() {
   select(handler);
 }
 
+document.documentElement.classList.toggle('store', isStore);
 document.title = data.title;
 element('title').textContent = data.title;
 element('verdict').textContent = data.verdict;
