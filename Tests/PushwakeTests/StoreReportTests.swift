@@ -1,6 +1,7 @@
 import Foundation
 import Handlers
 import HandlersTestKit
+import Platform
 import TestSupport
 import TestThreads
 import Testing
@@ -236,6 +237,7 @@ struct StoreReportTests {
         let file = folder.path + "/page.html"
         let written = try report("--output", file)
         #expect(written.status == 0 && written.complaint.contains("The report is in \(file)"), "\(written)")
+        #expect(try FileStatus(file).isOpenToOthers == false)
         let printed = try report()
         #expect(printed.status == 0 && printed.output.hasPrefix("<!DOCTYPE html>"), "\(printed)")
         let copy = folder.path + "/copy.db"

@@ -25,6 +25,8 @@ struct ReportCommand {
         try file?.check()
         let page = try StoreTimeline(StoreReader(path: store, schemas: Account.schemas), limit: limit).page()
         try refuseStore()
+        // Arguments are as private as the store, which other users cannot read.
+        umask(0o077)
         if let file { try file.write(page) } else { Terminal.say(VisibleText(lines: page)) }
         return 0
     }

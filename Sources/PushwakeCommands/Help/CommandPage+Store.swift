@@ -7,7 +7,7 @@ extension CommandPage {
             summary: "show what a store holds, and repair quarantined and parked handlers",
             description: [
                 "Shows owner, session, requests, timers, outbox, what runs, what is parked, quarantined and dropped, and endings. It only reads, beside running and frozen programs, in what a killed one left, or in a copy; arguments that are secret are masked.",
-                "Of each handler it says why it has not ended, as far as the rows tell: a handler whose context is a signal looks like one that waits for its call, because only the program knows contexts.",
+                "Of each handler it says why it has not ended, as far as the store shows that: a handler whose context is a signal looks like one that waits for its call, because only the program knows contexts.",
                 "With --name, --state, --key, --trace or --argument it shows the handlers that meet all of them and nothing else; and the endings, unless --state or --argument is there, which endings do not have.",
                 "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
             ],

@@ -1,6 +1,6 @@
 import Handlers
 
-/// A handler that has not ended, with all that the store's rows tell about why.
+/// A handler that has not ended, with all that the store's rows hold about why.
 ///
 /// A program's registry is not in the store. So the context of a handler is not known here, only its key, its times, its call, and
 /// the rows that name it.
@@ -34,7 +34,7 @@ struct WaitingHandler {
     var period: Int64?
     /// Whether a call is stored that a runner makes.
     var isCalled = false
-    /// The context of that call, or the reason of an earlier failure, exists.
+    /// Whether a context is stored for that call; a timer has none.
     var hasInput = false
     /// The reason of an invalidation that a runner makes.
     var invalidation: InvalidationReason?
@@ -42,7 +42,7 @@ struct WaitingHandler {
     /// The process that runs it; nil if that is gone.
     var process: Int32?
     var join: Join?
-    /// What the account's tables say, such as `the answer of PEER to the request 'ID'`.
+    /// What the account's tables name, such as `the answer of PEER to the request 'ID'`.
     var awaited: String?
 }
 

@@ -103,7 +103,7 @@ package struct StoreTimeline {
 extension StoreTimeline {
     package func page() throws -> String {
         let start = handlers.map(\.time).min() ?? now
-        // A time that is further ahead than the oldest handler is back is told and not drawn.
+        // A time that is further ahead than the oldest handler is back is in the details only.
         let span = max(now - start, 60_000)
         let end = handlers.compactMap(\.bar.due).filter { $0 <= now + span }.max().map { max($0, now) } ?? now
         let names = Set(handlers.map(\.name)).sorted()

@@ -48,13 +48,16 @@ package struct TimelinePage: Encodable {
 
     /// Returns the whole page, which needs no other files.
     package func page() throws -> String {
-        // No text may end the script element that contains it.
-        let data = try OneLineJSON.text(self)
-            .replacing("<", with: "\\u003c").replacing(">", with: "\\u003e")
+        let data = Self.withoutMarkup(try OneLineJSON.text(self))
         return Self.text(PackageResources.report_html)
             .replacing("/*STYLE*/", with: Self.text(PackageResources.report_css))
             .replacing("/*SCRIPT*/", with: Self.text(PackageResources.report_js))
             .replacing("/*DATA*/", with: data)
+    }
+
+    /// Escapes JSON so that no text in it ends the script element that contains it.
+    private static func withoutMarkup(_ json: String) -> String {
+        json.replacing("<", with: "\\u003c").replacing(">", with: "\\u003e")
     }
 
     private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
