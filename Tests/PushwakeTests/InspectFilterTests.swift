@@ -35,13 +35,21 @@ struct InspectFilterTests {
         func run(_ call: borrowing Call<TimerFired>) throws { throw Broken() }
     }
 
+    struct Errand: Workflow {
+        static let id = "filter-test.errand"
+        func run(_ flow: Flow) async throws -> Nothing {
+            _ = try await flow.signal("payment-17", as: String.self)
+            return Nothing()
+        }
+    }
+
     struct Broken: Error, CustomStringConvertible { let description = "the printer is on fire" }
 
     init() throws {
         folder = try TemporaryFolder()
         store = try HandlerStore(
             path: folder.path + "/store.db",
-            registry: HandlerRegistry([Thank.self, Confirm.self, Failing.self]),
+            registry: HandlerRegistry([Thank.self, Confirm.self, Failing.self, Errand.self]),
             schemas: Account.schemas, synchronous: .normal, time: clock.timeSource)
     }
 
@@ -311,6 +319,27 @@ struct InspectFilterTests {
         }
         #expect(try why(all) == "waits for the end of 1 handler: 2 \(name)")
         #expect(try why(any)?.hasPrefix("waits for 1 result of 2 handlers: 5 \(name), 6 \(name);") == true)
+    }
+
+    @Test("W8 inspect says for what a workflow waits, and when a calendar calls")
+    func workflowsAndCalendars() throws {
+        let (errand, timer) = try store.step { step in
+            (
+                try step.start(Errand().durable),
+                try step.schedule(thank(), on: CalendarRule("0 * * * *", in: "UTC"))
+            )
+        }
+        let runner = try HandlerRunner(store)
+        defer { runner.close() }
+        try runner.runDue()
+        let waiter = try #require(try store.read { try $0.status(ofKey: "payment-17") })
+        #expect(
+            try why(errand)
+                == "is a workflow that waits for 'signal payment-17' at place 0 of its journal (handler \(waiter.id))"
+        )
+        #expect(try why(timer)?.hasSuffix(", and then by '0 * * * *' in UTC") == true)
+        try store.step { try $0.pause(timer) }
+        #expect(try why(timer) == "is paused; called by '0 * * * *' in UTC once it is resumed")
     }
 
     @Test("W8 inspect says for which answer or acknowledgement of the account a handler waits")

@@ -28,6 +28,10 @@ struct WaitReader {
         -> WaitingHandler
     {
         var handler = try row(status, snapshot) ?? WaitingHandler(status: status)
+        if status.state == .pending, handler.isCalled, handler.left == nil {
+            handler.operation = try operation(status.id, snapshot)
+        }
+        if handler.period == 0 { handler.calendar = try calendar(status.id, snapshot) }
         guard status.state == .pending, !handler.isCalled else { return handler }
         handler.join = try join(status.id, snapshot)
         try readRequest(&handler, snapshot)
@@ -63,6 +67,27 @@ struct WaitReader {
                 isThere: scopes.contains(scope ?? ""), isStoreOpen: !processes.isEmpty)
             handler.process = processes.first { Int64($0.slot) == lease }?.pid
             return handler
+        }
+    }
+
+    /// The operation of a workflow whose result has not come.
+    private func operation(
+        _ id: AnyHandlerID, _ snapshot: borrowing Snapshot
+    ) throws(HandlerError) -> String? {
+        try snapshot.first(
+            "SELECT operation, position, waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL LIMIT 1",
+            id
+        ) { row in
+            let waiter = row.optionalInteger(2).map { " (handler \($0))" } ?? ""
+            return "'\(row.text(0))' at place \(row.integer(1)) of its journal\(waiter)"
+        }
+    }
+
+    private func calendar(
+        _ id: AnyHandlerID, _ snapshot: borrowing Snapshot
+    ) throws(HandlerError) -> String? {
+        try snapshot.first("SELECT expression, time_zone FROM calendar WHERE handler = ?", id) {
+            "by '\($0.text(0))' in \($0.text(1))"
         }
     }
 

@@ -31,7 +31,12 @@ struct WaitingHandler {
     var left: Int64?
     /// The same in connected time.
     var connectedLeft: Int64?
+    /// 0 for a timer that follows a calendar.
     var period: Int64?
+    /// The calendar, such as `by '0 9 * * *' in UTC`.
+    var calendar: String?
+    /// The operation for which a workflow waits.
+    var operation: String?
     /// Whether a call is stored that a runner makes.
     var isCalled = false
     /// Whether a context is stored for that call; a timer has none.
@@ -65,10 +70,12 @@ extension WaitingHandler {
 
     private var called: String {
         if let invalidation { return "waits for \(runner.text), which invalidates it (\(invalidation))" }
+        if let operation { return "is a workflow that waits for \(operation)" }
+        if let calendar, left == nil { return "is paused; called \(calendar) once it is resumed" }
         let left = left ?? 0
         if let period {
             return left > 0
-                ? "waits for its time in \(Span.text(left)), and then every \(Span.text(period))"
+                ? "waits for its time in \(Span.text(left)), and then \(calendar ?? "every \(Span.text(period))")"
                 : "its time came \(Span.text(-left)) ago; waits for \(runner.text)"
         }
         if status.attempts > 0 {
