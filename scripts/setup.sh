@@ -22,7 +22,7 @@ fail() {
 
 case $purpose in
     build) packages=("${libraries[@]}") ;;
-    test) packages=("${libraries[@]}" libomemo-c-dev sqlite3 strace openssl python3-venv chromium) ;;
+    test) packages=("${libraries[@]}" libomemo-c-dev sqlite3 strace openssl python3-venv chromium tzdata) ;;
     bench) packages=("${libraries[@]}" python3-venv libstrophe-dev) ;;
     *) fail "unknown purpose '$purpose': say build, test or bench." ;;
 esac
@@ -270,10 +270,10 @@ TEXT
 
 # names SYSTEM: the packages for the purpose.
 names() {
-    local tests='sqlite3 strace openssl python3-venv postgresql prosody prosody-modules ejabberd'
+    local tests='sqlite3 strace openssl python3-venv tzdata postgresql prosody prosody-modules ejabberd'
     case $1-$purpose in
         fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel libcurl-devel ;;
-        fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 chromium postgresql-server prosody ejabberd" ;;
+        fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 tzdata chromium postgresql-server prosody ejabberd" ;;
         fedora-bench) echo "$(purpose=build names fedora) libstrophe-devel python3" ;;
         ubuntu-test) echo "${libraries[*]} libomemo-c-dev chromium-browser $tests" ;;
         *-test) echo "${libraries[*]} libomemo-c-dev chromium $tests" ;;
