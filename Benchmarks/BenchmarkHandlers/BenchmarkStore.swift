@@ -4,6 +4,7 @@ public import Handlers
 public enum BenchmarkStore {
     public static func open(_ path: String) throws -> HandlerStore {
         try HandlerStore(
-            path: path, registry: HandlerRegistry([Advance.self, Waiting.self]), schemas: [Advance.schema])
+            path: path, registry: HandlerRegistry([Advance.self, Waiting.self, Errand.self, Count.self]),
+            schemas: [Advance.schema])
     }
 }

@@ -18,6 +18,8 @@ struct BenchmarkCommand {
         ColdStartBenchmark(),
         PeerBenchmark(peer: "huey", script: "Benchmarks/peers/huey_peer.py"),
         PeerBenchmark(peer: "dbos", script: "Benchmarks/peers/dbos_peer.py"),
+        WorkflowBenchmark(peer: "dbos", script: "Benchmarks/peers/dbos_peer.py", goal: 10),
+        WorkflowBenchmark(peer: "huey", script: "Benchmarks/peers/huey_peer.py", goal: 3),
         ContactsBenchmark(),
         RoundTripBenchmark(),
         InboundBenchmark(), ArchiveBenchmark(),

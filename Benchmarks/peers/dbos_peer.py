@@ -3,6 +3,7 @@
     dbos_peer.py rate FOLDER SECONDS   prints how many workflows a second end, one after the other
     dbos_peer.py fill FOLDER COUNT     does nothing: a start makes its own workflow
     dbos_peer.py one FOLDER            runs one and prints the most memory it had, in KiB
+    dbos_peer.py workflows FOLDER N    starts N workflows of three steps at once, and prints how many a second end
 
 The file of DBOS is put into WAL mode beforehand, which is quicker than what it does by itself; each commit waits for
 the disk, as ours do.
@@ -55,9 +56,20 @@ def main(mode, folder, number=1):
         add(padding)
         return count
 
+    @DBOS.workflow()
+    def errand(n):
+        for _ in range(3):
+            add("")
+        return n
+
     DBOS.launch()
     padding = "x" * 240
-    if mode == "one":
+    if mode == "workflows":
+        start = time.perf_counter()
+        handles = [DBOS.start_workflow(errand, n) for n in range(int(number))]
+        assert [handle.get_result() for handle in handles] == list(range(int(number)))
+        print(int(number) / (time.perf_counter() - start), flush=True)
+    elif mode == "one":
         advance(0, padding)
         print(peak_kibibytes(), flush=True)
     else:

@@ -3,6 +3,7 @@
     huey_peer.py rate FOLDER SECONDS   prints how many tasks a second end, one after the other
     huey_peer.py fill FOLDER COUNT     leaves tasks that wait
     huey_peer.py one FOLDER            runs one of them and prints the most memory it had, in KiB
+    huey_peer.py workflows FOLDER N    leaves N chains of three tasks at once, and prints how many a second end
 
 Queue and counter are SQLite files in WAL mode; each commit waits for the disk, as ours do.
 """
@@ -33,7 +34,21 @@ def main(mode, folder, number=1):
         effects.execute("UPDATE effect SET total = total + 1 WHERE id = 1")
         advance(count + 1, padding)
 
-    if mode == "fill":
+    @huey.task(name="errand")
+    def errand(n, left):
+        effects.execute("UPDATE effect SET total = total + 1 WHERE id = 1")
+        if left > 1:
+            errand(n, left - 1)
+
+    if mode == "workflows":
+        huey.flush()
+        start = time.perf_counter()
+        for n in range(int(number)):
+            errand(n, 3)
+        for _ in range(3 * int(number)):
+            huey.execute(huey.dequeue())
+        print(int(number) / (time.perf_counter() - start))
+    elif mode == "fill":
         for count in range(int(number)):
             advance(count, PADDING)
     elif mode == "one":
