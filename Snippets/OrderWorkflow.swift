@@ -28,7 +28,9 @@ enum Shop {
 
     // snippet.handlers
     /// Each runs as often as its policy says, and gives the service the same key each time.
-    @Handler("shop.reserve", retry: .init(attempts: 10, firstDelay: .milliseconds(100)), limit: .seconds(10))
+    @Handler(
+        "shop.reserve", retry: .init(attempts: 10, firstDelay: .milliseconds(100), finally: .orElse),
+        limit: .seconds(10))
     static func reserve(_ call: AsyncCall<TimerFired>, order: String, at supplier: String) async throws
         -> String
     {
@@ -36,7 +38,9 @@ enum Shop {
         return supplier
     }
 
-    @Handler("shop.charge", retry: .init(attempts: 10, firstDelay: .milliseconds(100)), limit: .seconds(10))
+    @Handler(
+        "shop.charge", retry: .init(attempts: 10, firstDelay: .milliseconds(100), finally: .orElse),
+        limit: .seconds(10))
     static func charge(_ call: AsyncCall<TimerFired>, order: String, cents: Int) async throws -> String {
         try await service("charge \(call.idempotencyKey)", attempt: call.attempt)
         return "bill \(order)"
@@ -64,9 +68,10 @@ let store = try HandlerStore(path: "orders.db", registry: .discovered(), schemas
 let runner = try HandlerRunner(store, .init { error in print(error) })
 try runner.start()
 // snippet.start
-// With a key there is one, however often the program starts.
 let order = try store.step { step in
+    // Each time the program starts; there is one timer all the same.
     try step.schedule(Shop.report(), on: .daily(at: 9, in: "Europe/Zurich"), key: "report")
+    // In the step in which the order is stored: its key is free again when it has ended.
     return try step.start(Shop.order(number: "17", cents: 1999), key: "order-17")
 }
 // snippet.end

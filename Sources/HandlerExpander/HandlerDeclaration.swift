@@ -44,7 +44,9 @@ struct HandlerDeclaration {
         let parameters = HandlerParameters(of: function, owner: owner?.name ?? "Self", report: &report)
         guard let owner, let attribute, let parameters else { return nil }
         Self.checkForm(of: function, parameters, attribute: node, report: &report)
-        Self.checkIsolation(of: function, isStatic: isStatic, owner: owner, report: &report)
+        Self.checkIsolation(
+            of: function, isStatic: isStatic, owner: owner, isWorkflow: parameters.form == .flow,
+            report: &report)
         if parameters.form == .flow {
             Self.checkInstance(of: function, isStatic: isStatic, read: attribute, report: &report)
         } else {
@@ -133,9 +135,11 @@ extension HandlerDeclaration {
     /// Only the isolation that can be seen: the compiler finds the rest, in the expansion. A function that may wait
     /// can wait for its actor.
     private static func checkIsolation(
-        of function: FunctionDeclSyntax, isStatic: Bool, owner: HandlerOwner, report: inout HandlerReport
+        of function: FunctionDeclSyntax, isStatic: Bool, owner: HandlerOwner, isWorkflow: Bool,
+        report: inout HandlerReport
     ) {
-        if function.isAsync { return }
+        // A workflow runs on the thread of its step.
+        if function.isAsync, !isWorkflow { return }
         let isNonisolated = function.modifiers.contains { $0.name.text == "nonisolated" }
         let inherited = isStatic && !owner.isolatesStatic ? nil : owner.actor
         let actor = function.attributes.isMainActor ? "the main actor" : isNonisolated ? nil : inherited

@@ -45,7 +45,7 @@ public final class HandlerRegistry: Sendable {
     /// Adds a handler under its id and aliases.
     ///
     /// Two handlers of one name would make it a matter of luck which of them a stored row calls, so a duplicate
-    /// traps at start and names both places; so does a type that is neither a ``Handler`` nor an ``AsyncHandler``.
+    /// traps at start and names both places; so does a type that is no ``Handler``, ``AsyncHandler`` or ``Workflow``.
     /// Registering the same type again does nothing.
     ///
     /// - Parameters:

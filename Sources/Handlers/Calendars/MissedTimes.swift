@@ -59,6 +59,10 @@ extension MissedTimes {
             time == due
                 ? 0 : 1 + rule.count(after: due, upTo: time - .milliseconds(1), atMost: Self.maximum - 1)
         }
+        // A call that was asked for, at a time of its own.
+        if rule.next(after: due - .milliseconds(1)) != due {
+            return Call(time: due, next: rule.next(after: due))
+        }
         switch self {
         case .once:
             let missed = rule.count(after: due, upTo: now, atMost: Self.maximum)

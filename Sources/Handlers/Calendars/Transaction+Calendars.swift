@@ -1,18 +1,31 @@
 /// Timers that follow a calendar: their rows, and their calls.
 extension Transaction {
-    /// Stores what a timer follows. One that follows the same already keeps its time.
+    /// Stores what a timer follows. One that follows the same rule already keeps its time.
     func set(_ rule: CalendarRule, _ missed: MissedTimes, of id: AnyHandlerID) throws(HandlerError) {
-        let changed = try connection.execute(
+        let next = rule.next(after: now)
+        let known = try connection.first(
+            """
+            SELECT calendar.expression, calendar.time_zone, handler.due FROM calendar JOIN handler ON handler.id = calendar.handler
+            WHERE calendar.handler = ?
+            """, [id]
+        ) { (expression: $0.text(0), timeZone: $0.text(1), due: $0.optionalTimestamp(2)) }
+        try connection.execute(
             """
             INSERT INTO calendar(handler, expression, time_zone, missed) VALUES (?, ?, ?, ?)
             ON CONFLICT(handler) DO UPDATE SET
                 expression = excluded.expression, time_zone = excluded.time_zone, missed = excluded.missed
-            WHERE (calendar.expression, calendar.time_zone, calendar.missed)
-                <> (excluded.expression, excluded.time_zone, excluded.missed)
             """, [id, rule.expression, rule.timeZone, missed.stored])
-        guard changed > 0 else { return }
-        if let relations = try relations(of: id) { try set(relations.union(.calendar), of: id) }
-        try plan(id, at: rule.next(after: now))
+        if known == nil, let relations = try relations(of: id) {
+            try set(relations.union(.calendar), of: id)
+        }
+        if let known {
+            // A time that has come is called or missed by the rule that it belongs to.
+            if let due = known.due, due <= now { return }
+            let isSame = known.expression == rule.expression && known.timeZone == rule.timeZone
+            // One that is further away was planned by a clock that was ahead.
+            if isSame, known.due ?? now <= next ?? now { return }
+        }
+        try plan(id, at: next)
         newDue.isAnywhere = true
     }
 
@@ -40,7 +53,8 @@ extension Transaction {
             "UPDATE handler SET due = ? WHERE id = ? AND state = \(State.pending.sql)", [now, id])
         guard changed == 1 else {
             throw HandlerError(
-                .noSuchHandler, "the timer \(id) was set aside; requeue it, and it is called at once")
+                .noSuchHandler,
+                "the timer \(id) is quarantined or parked; requeue it, and it is called at once")
         }
         newDue.isAnywhere = true
     }

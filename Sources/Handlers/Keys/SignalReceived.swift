@@ -36,10 +36,10 @@ struct Signal: StoredContext, ConvertibleContext {
 
     init(_ value: some Encodable) throws(HandlerError) {
         bytes = try ArgumentCoding.encode(StoredValue(value: value), named: "the value of a signal")
-        guard !ArgumentCoding.isTooDeep(bytes) else {
+        guard bytes.count <= HandlerResult.maximumBytes, !ArgumentCoding.isTooDeep(bytes) else {
             throw HandlerError(
                 .argumentNotEncodable,
-                "the value of a signal is nested deeper than \(ArgumentCoding.maximumDepth); keep it in a table of your own and send its key"
+                "the value of a signal has \(bytes.count) bytes, at most \(HandlerResult.maximumBytes), and is nested at most \(ArgumentCoding.maximumDepth) deep; keep it in a table of your own and send its key"
             )
         }
     }

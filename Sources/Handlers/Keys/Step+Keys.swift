@@ -127,7 +127,7 @@ extension Step {
     ///
     /// - Parameters:
     ///   - key: The key, 1 to 512 bytes of UTF-8, without U+0000.
-    ///   - value: What the handler is called with. It is stored as JSON while it waits.
+    ///   - value: What the handler is called with. It is stored as JSON while it waits, at most 64 KiB.
     ///   - time: How long the signal waits for its handler, by the wall clock; a week by default.
     /// - Returns: What became of the call; nil when the signal waits.
     /// - Throws: ``HandlerError`` `wrongContext` when the handler with that key takes no signals, `tooManySignals` when 1000 wait for the

@@ -41,12 +41,44 @@ public struct JoinedChild: Hashable, Sendable, Codable {
     public let reason: InvalidationReason?
     private let returned: [UInt8]?
 
+    private enum CodingKeys: String, CodingKey {
+        case handler, name, outcome, reason, result
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: CodingKeys.self)
+        handler = try values.decode(AnyHandlerID.self, forKey: .handler)
+        name = try values.decode(String.self, forKey: .name)
+        outcome = try values.decodeIfPresent(Outcome.self, forKey: .outcome)
+        reason = try values.decodeIfPresent(InvalidationReason.self, forKey: .reason)
+        returned = try values.decodeIfPresent(String.self, forKey: .result).map { Array($0.utf8) }
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var values = encoder.container(keyedBy: CodingKeys.self)
+        try values.encode(handler, forKey: .handler)
+        try values.encode(name, forKey: .name)
+        try values.encodeIfPresent(outcome, forKey: .outcome)
+        try values.encodeIfPresent(reason, forKey: .reason)
+        // JSON in a text: as a list of numbers it would be four times as long.
+        try values.encodeIfPresent(returned.map { String(decoding: $0, as: UTF8.self) }, forKey: .result)
+    }
+
     fileprivate init(_ row: borrowing Row) {
         handler = AnyHandlerID(rawValue: row.integer(0))
         name = row.text(1)
         outcome = row.optionalInteger(2).flatMap(Outcome.init)
         reason = row.optionalText(3).map(InvalidationReason.init(rawValue:))
         returned = row.isNull(4) ? nil : row.blob(4)
+    }
+
+    /// - Throws: ``HandlerError`` `noResult` unless it ended with the outcome `result`.
+    func check() throws(HandlerError) {
+        guard outcome == .result else {
+            let end =
+                outcome.map { "ended with '\($0)'\(reason.map { " (\($0))" } ?? "")" } ?? "has not ended"
+            throw HandlerError(.noResult, "the handler \(handler) ('\(name)') \(end)")
+        }
     }
 
     /// Reads what the handler returned.

@@ -13,9 +13,8 @@ extension HandlerStore {
     /// - Throws: ``HandlerError`` when the store fails.
     /// - Complexity: In the number of stored handlers; for a program's start, not for a worker's.
     public func verify() throws -> [String] {
-        let known = Set(registry.names)
-        return try read { snapshot in
+        try read { snapshot in
             try snapshot.all("SELECT DISTINCT name FROM handler ORDER BY name") { $0.text(0) }
-        }.filter { !known.contains($0) }
+        }.filter { !registry.knows($0) }
     }
 }

@@ -92,6 +92,7 @@ extension Transaction {
         runsNothing = true
         defer { runsNothing = false }
         try bury(id, stored, .invalidated, .discarded)
+        try failWait(of: stored)
     }
 }
 

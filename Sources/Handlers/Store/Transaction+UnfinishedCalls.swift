@@ -140,7 +140,7 @@ struct UnfinishedCall {
         }
     }
 
-    private static func isUnknown(_ error: any Error) -> Bool {
+    static func isUnknown(_ error: any Error) -> Bool {
         let code = (error as? HandlerError)?.code
         return code == .unknownHandler || code == .newerVersion || code == .journalMisfit
             || code == .foreignWait
@@ -164,7 +164,7 @@ struct UnfinishedCall {
         switch (error as? HandlerError)?.code {
         case .upcastFailed, .wrongArgument, .missingArgument, .wrongContext, .contextNotRestorable,
             .argumentNotEncodable,
-            .nestedTooDeep, .deadly, .databaseCorrupt, .noSuchHandler:
+            .nestedTooDeep, .tooManyEntries, .deadly, .databaseCorrupt, .noSuchHandler:
             false
         default: true
         }

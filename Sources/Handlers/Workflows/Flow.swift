@@ -34,7 +34,7 @@ public struct Flow: Sendable {
         _ name: String = "", _ body: (borrowing Step) throws -> Value
     ) async throws -> Value {
         let value = try await run.perform("step", name) { try HandlerResult(body($0)).bytes }
-        return try HandlerResult.value(Value.self, from: value, of: name)
+        return try run.ownValue(Value.self, from: value, of: name)
     }
 
     /// Writes to the store, exactly once.
@@ -71,15 +71,14 @@ public struct Flow: Sendable {
         try await all([handler])[0].result(as: type)
     }
 
-    /// Has a handler called by a runner, and waits for its ending.
+    /// Has a handler called by a runner, and waits until it has ended.
+    ///
+    /// One that is quarantined has not ended: the workflow waits until somebody requeues or invalidates it. Give it `finally: .orElse` in its
+    /// ``RetryPolicy``, and the workflow goes on with the error.
     ///
     /// - Parameter handler: The handler with its arguments.
-    /// - Returns: How it ended.
-    /// - Throws: See ``Flow``.
-    @discardableResult
-    public func run(_ handler: Durable<TimerFired>) async throws -> JoinedChild {
-        try await all([handler])[0]
-    }
+    /// - Throws: ``HandlerError`` `noResult` when it ended otherwise than with the outcome `result`; see ``Flow`` for others.
+    public func run(_ handler: Durable<TimerFired>) async throws { try await all([handler])[0].check() }
 
     // MARK: Waiting
 
@@ -170,7 +169,7 @@ public struct Flow: Sendable {
         run.random(in: range)
     }
 
-    /// Tells a workflow that began before a change of the code from one that began after it.
+    /// Says whether a workflow has passed this place before a change of the code.
     ///
     /// ```swift
     /// if try await flow.version("gift-wrap", in: 1...2) == 2 { try await flow.run(Wrap(order: "17").durable) }
@@ -186,15 +185,15 @@ public struct Flow: Sendable {
         try await run.version(change, versions)
     }
 
-    /// Has a handler run if the workflow fails or is invalidated: it takes back what was done so far.
+    /// Has a handler run if the workflow fails or is invalidated: it undoes what was done so far.
     ///
     /// ```swift
     /// try await flow.compensate(with: Release(order: "17").durable)
     /// try await flow.run(Reserve(order: "17").durable)
     /// ```
     ///
-    /// It is kept in the journal, and so runs whatever becomes of this process. All of them run in the step in which the workflow ends, the newest
-    /// first; an async one is called by a runner.
+    /// It is kept in the journal, and so runs in whatever process the workflow ends. All of them run in the step in which it does, the newest
+    /// first; an async one is called by a runner. If one of them throws, all are tried again. Discarding a workflow runs none.
     ///
     /// - Parameter handler: The handler with its arguments.
     /// - Throws: See ``Flow``.
@@ -202,5 +201,7 @@ public struct Flow: Sendable {
         _ = try await run.perform("compensate", handler.name) { _ in
             try ArgumentCoding.encode(handler, named: "the compensation")
         }
+        // At once: a later operation may end the workflow itself.
+        try run.writeNow()
     }
 }

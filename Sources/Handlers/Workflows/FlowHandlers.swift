@@ -3,6 +3,17 @@ struct FlowPlace: Hashable, Codable, Sendable {
     let workflow: AnyHandlerID
     let position: Int
 
+    /// The place that a handler of the runtime fills; nil for other handlers.
+    init?(filledBy stored: StoredHandler) {
+        struct Bound: Decodable { var flow: FlowPlace }
+        guard stored.name.hasPrefix("workflow."),
+            let bound = try? ArgumentCoding.value(Bound.self, from: stored.arguments)
+        else { return nil }
+        self = bound.flow
+    }
+
+    init(workflow: AnyHandlerID, position: Int) { (self.workflow, self.position) = (workflow, position) }
+
     /// Stores a timer that fills this place.
     func timer(at time: Timestamp, _ step: borrowing Step) throws -> AnyHandlerID {
         AnyHandlerID(
@@ -37,7 +48,7 @@ struct FlowJoined: Handler {
     }
 }
 
-/// Fills its place when the time is over, or when somebody else has invalidated what it waits for.
+/// Fills its place when the time is over, or when what it waits for was invalidated otherwise.
 struct FlowGivenUp: Handler {
     static let id = "workflow.given-up"
     var flow: FlowPlace
@@ -56,6 +67,12 @@ struct FlowGivenUp: Handler {
 }
 
 extension Transaction {
+    /// Fills the place of a handler that was discarded.
+    func failWait(of stored: StoredHandler) throws(HandlerError) {
+        guard let place = FlowPlace(filledBy: stored) else { return }
+        try resolve(place, error: "what it waited for was discarded")
+    }
+
     /// Fills a place with a value, or with the error of what makes it: a workflow must not wait for ever.
     fileprivate func fill(_ place: FlowPlace, _ value: () throws -> [UInt8]) throws {
         do {

@@ -5,7 +5,7 @@ import Synchronization
 final class FlowRun: Sendable {
     /// The maximum number of places in a journal.
     private static let maximumEntries = 10_000
-    /// After this time, by the monotonic clock, a run ends at its next operation and goes on in the next step: others wait for this one.
+    /// So long after its first new operation, by the monotonic clock, a run ends and goes on in the next step: others wait for this one.
     private static let slice = Duration.milliseconds(5)
 
     /// What becomes of the workflow.
@@ -33,12 +33,14 @@ final class FlowRun: Sendable {
         var written: Int
         /// The place of the next operation.
         var position = 0
+        /// When the first operation began that is not in the journal, by the monotonic clock.
+        var start: Duration?
         var now: Timestamp
         var key: String?
         var random: SplitMix?
         var stop: Stop?
-        /// The number of operations that were tried after the stop.
-        var late = 0
+        /// The numbers of operations that tasks have tried after the stop.
+        var late: [Int: Int] = [:]
         /// Whether an operation was tried on another thread.
         var isForeign = false
     }
@@ -50,10 +52,11 @@ final class FlowRun: Sendable {
     }
 
     let workflow: AnyHandlerID
+    /// Whose environment its handlers get.
+    private let scope: HandlerScope?
     /// The thread of the step, on which the function runs.
     private let thread = ThreadID.current
     private let name: String
-    private let start: Duration
     private let log: HandlerLog?
     private let state: Mutex<State>
     /// Touched only by operations before the stop, all of which run on the thread of the step. A task that stays for ever does not keep it.
@@ -65,8 +68,8 @@ final class FlowRun: Sendable {
                 .noSuchHandler, "the workflow '\(stored.name)' has no row; start it with step.start")
         }
         workflow = id
+        scope = context.environment?.scope
         name = stored.name
-        start = transaction.monotonic
         log = transaction.log
         self.transaction = transaction
         let journal = stored.relations.contains(.workflow) ? try Step(transaction).journal(of: id) : []
@@ -91,6 +94,10 @@ final class FlowRun: Sendable {
             defer { if state.stop == nil { state.stop = .waits } }
             return (state.stop, state.position >= state.journal.count, state.isForeign)
         }
+        defer {
+            // A task that stays keeps no journal.
+            state.withLock { state in state.journal = [] }
+        }
         executor.close()
         if isForeign || executor.isForeign { throw foreignWait }
         return try end(stop, outcome.withLock { $0 }, isWhole)
@@ -106,8 +113,8 @@ final class FlowRun: Sendable {
             if case .goesOn = stop { return .goesOn }
             return .waits
         case (nil, nil): throw foreignWait
+        case (nil, _?) where !isWhole: throw tooLong
         case (nil, .success(let value)?):
-            guard isWhole else { throw tooLong }
             return .ended(value is Nothing ? nil : try HandlerResult(value).bytes)
         case (nil, .failure(let error)?):
             // Its compensations are there.
@@ -128,6 +135,11 @@ final class FlowRun: Sendable {
         if !new.isEmpty { try transaction.markWorkflow(workflow) }
     }
 
+    /// Stores the places that are new, before the run ends.
+    func writeNow() throws {
+        do { try write() } catch { throw stop(.failed(error)) }
+    }
+
     // MARK: Operations
 
     /// Carries out an operation that has its value at once, or finds it in the journal.
@@ -140,7 +152,7 @@ final class FlowRun: Sendable {
     ) async throws -> [UInt8] {
         if isLooping { await stay() }
         let operation = Self.operation(kind, name)
-        let (place, known) = try next(operation)
+        let (_, known) = try next(operation)
         if let known { return try pass(known) }
         var entry = Transaction.FlowEntry(operation: operation, at: transaction.now)
         do {
@@ -148,7 +160,6 @@ final class FlowRun: Sendable {
         } catch { throw stop(.failed(error)) }
         if entry.error != nil { entry.value = nil }
         state.withLock { $0.journal.append(entry) }
-        _ = place
         return try pass(entry)
     }
 
@@ -189,7 +200,9 @@ final class FlowRun: Sendable {
     }
 
     private static func operation(_ kind: String, _ name: String) -> String {
-        name.isEmpty ? kind : "\(kind) \(name)"
+        let operation = name.isEmpty ? kind : "\(kind) \(name)"
+        return operation.utf8.count <= 600
+            ? operation : String(decoding: operation.utf8.prefix(600), as: UTF8.self)
     }
 
     /// The next place, and what the journal holds there.
@@ -197,7 +210,7 @@ final class FlowRun: Sendable {
         let (position, known) = try state.withLock { state in
             if ThreadID.current != thread { state.isForeign = true }
             guard state.stop == nil, !state.isForeign else {
-                state.late += 1
+                state.late[Self.task, default: 0] += 1
                 throw Stopped()
             }
             defer { state.position += 1 }
@@ -207,15 +220,41 @@ final class FlowRun: Sendable {
         }
         let place = FlowPlace(workflow: workflow, position: position)
         if let known {
-            guard known.operation == operation else {
+            guard known.operation == operation || canonical(known.operation) == canonical(operation) else {
                 throw stop(.failed(mismatch(place, known.operation, operation)))
             }
         } else {
             guard position < Self.maximumEntries else { throw stop(.failed(tooManyEntries)) }
             let isNew = state.withLock { $0.written < $0.journal.count }
-            if isNew, transaction.monotonicNow - start > Self.slice { throw stop(.goesOn) }
+            let now = transaction.monotonicNow
+            let start = state.withLock { state in
+                if state.start == nil { state.start = now }
+                return state.start ?? now
+            }
+            if isNew, now - start > Self.slice { throw stop(.goesOn) }
         }
         return (place, known)
+    }
+
+    /// The operation with the names that handlers have now: one may have been renamed.
+    private func canonical(_ operation: String) -> [String] {
+        operation.split(separator: " ").map { word in
+            let name = word.hasSuffix(",") ? word.dropLast() : word
+            return transaction.registry.definition(named: String(name))?.id ?? String(name)
+        }
+    }
+
+    /// Reads a value that this workflow has made itself: another type is a change of its code.
+    func ownValue<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8], of operation: String) throws
+        -> Value
+    {
+        do { return try HandlerResult.value(type, from: bytes, of: operation) } catch {
+            throw stop(
+                .failed(
+                    misfit(
+                        "has a value of 'step \(operation)' that is no \(type); bring back the code that wrote it, or ask flow.version where it changed"
+                    )))
+        }
     }
 
     /// Undoes what a body wrote that throws. The error is a result, too: in each later run the operation fails in the same way.
@@ -226,9 +265,10 @@ final class FlowRun: Sendable {
             try transaction.undoingOnError(body)
             return nil
         } catch {
-            guard transaction.connection.isUsable, (error as? HandlerError)?.isStorageFailure != true else {
-                throw error
-            }
+            // A newer program may know what this one does not.
+            guard transaction.connection.isUsable, !UnfinishedCall.isUnknown(error),
+                (error as? HandlerError)?.isStorageFailure != true
+            else { throw error }
             return String(
                 decoding: plainReason(error).utf8.prefix(Transaction.CallLimits.reason), as: UTF8.self)
         }
@@ -248,7 +288,9 @@ final class FlowRun: Sendable {
     /// The maximum number of operations that are tried after the stop of a run: a loop that goes on after errors would never end.
     private static let maximumLate = 1000
 
-    private var isLooping: Bool { state.withLock { $0.late >= Self.maximumLate } }
+    private var isLooping: Bool { state.withLock { $0.late[Self.task, default: 0] >= Self.maximumLate } }
+
+    private static var task: Int { withUnsafeCurrentTask { $0?.hashValue ?? 0 } }
 
     /// Stops a task that goes on: it stays where it is, for ever.
     private func stay() async {
@@ -285,23 +327,29 @@ final class FlowRun: Sendable {
     }
 
     func version(_ change: String, _ versions: ClosedRange<Int>) async throws -> Int {
-        let operation = "version \(change)"
+        let operation = Self.operation("version", change)
         let isBefore = state.withLock { state in
             // The operation below says so, where it counts.
             guard state.stop == nil else { return false }
             return state.position < state.journal.count
                 && state.journal[state.position].operation != operation
         }
+        if isBefore, versions.lowerBound > 1 {
+            throw stop(
+                .failed(
+                    misfit("was here before '\(change)' had version 2, and this program cannot run version 1")
+                ))
+        }
         if isBefore { return versions.lowerBound }
         let value = try await perform("version", change) { _ in
             try HandlerResult(versions.upperBound).bytes
         }
-        let version = try HandlerResult.value(Int.self, from: value, of: operation)
+        let version = try ownValue(Int.self, from: value, of: operation)
         guard versions.contains(version) else {
             throw stop(
                 .failed(
                     misfit(
-                        "began with version \(version) of '\(change)', and this program can run the versions \(versions.lowerBound) to \(versions.upperBound)"
+                        "has version \(version) of '\(change)', and this program can run the versions \(versions.lowerBound) to \(versions.upperBound)"
                     )))
         }
         return version
@@ -315,7 +363,7 @@ final class FlowRun: Sendable {
         let names = handlers.prefix(3).map(\.name).joined(separator: ", ")
         let kind = handlers.count == 1 && rule == .all ? "run" : "\(rule.word) of \(handlers.count):"
         let value = try await wait(kind, names) { step, place in
-            let children = try handlers.map { AnyHandlerID(try step.schedule($0, after: .zero)) }
+            let children = try handlers.map { AnyHandlerID(try step.schedule($0, after: .zero, in: scope)) }
             let joined = try FlowJoined(flow: place).durable.orElse(FlowGivenUp(flow: place).durable)
             return AnyHandlerID(
                 try step.join(joined, when: rule, of: children, deadline: time.map { step.now + $0 }))

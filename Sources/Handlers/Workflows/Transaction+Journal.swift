@@ -37,7 +37,7 @@ extension Transaction {
                     try timing(stored) {
                         let invocation = Invocation(
                             stored: stored, overrides: call.overrides ?? Record(), context: context)
-                        try settle(stored, row, call, context, body(invocation, self))
+                        try settle(stored, row, call, context, environment, body(invocation, self))
                     }
                 }
                 try Failpoint.afterHandler.hit()
@@ -48,19 +48,22 @@ extension Transaction {
 
     private func settle(
         _ stored: StoredHandler, _ row: DueRow, _ call: StoredCall, _ context: any Sendable,
-        _ end: FlowRun.End
+        _ environment: (any HandlerEnvironment)?, _ end: FlowRun.End
     ) throws {
+        // It has ended or replaced itself.
+        guard try relations(of: row.id) != nil else { return try dropJournal(of: row.id) }
         switch end {
         case .waits, .goesOn:
             var due: Timestamp?
             if case .goesOn = end { due = now }
             // What it was started with stays the same in all runs. What failed before this does not count.
             let input = row.input == nil ? try (context as? any RestorableContext)?.storedBytes() : nil
+            // Not one that something in this run has canceled: a runner invalidates it.
             try connection.execute(
                 """
                 UPDATE handler SET due = ?, input = coalesce(input, ?), attempts = 0, deaths = 0, reason = NULL
-                WHERE id = ?
-                """, [due, input, row.id])
+                WHERE id = ? AND call = ?
+                """, [due, input, row.id, row.call])
         case .ended(let result):
             let claimed = try claim(row.id, Self.selectPending)
             try bury(row.id, claimed, call.outcome, nil, result)
@@ -68,7 +71,7 @@ extension Transaction {
             log?.write(.warning, .handlers) {
                 "the workflow \(row.id) ('\(stored.name)') fails: \(plainReason(error))"
             }
-            _ = try invalidate(row.id, reason: .failed, overrides: [:], environment: nil)
+            _ = try invalidate(row.id, reason: .failed, overrides: [:], environment: environment)
         }
     }
 
@@ -80,7 +83,7 @@ extension Transaction {
             [place.workflow, place.position, entry.operation, entry.value, entry.error, entry.at])
     }
 
-    /// Notes that a workflow has a journal.
+    /// Stores that a workflow has a journal.
     func markWorkflow(_ id: AnyHandlerID) throws(HandlerError) {
         guard let relations = try relations(of: id), !relations.contains(.workflow) else { return }
         try set(relations.union(.workflow), of: id)
@@ -121,8 +124,11 @@ extension Transaction {
 
     /// Runs the compensations of a workflow that will not end as it should, the newest first.
     func compensate(_ workflow: AnyHandlerID, _ invalidation: Invalidation) throws {
-        for entry in try Step(self).journal(of: workflow).reversed() {
-            guard let value = entry.value, entry.operation.hasPrefix("compensate ") else { continue }
+        let stored = try connection.all(
+            "SELECT value FROM journal WHERE handler = ? AND operation LIKE 'compensate %' ORDER BY position DESC",
+            [workflow]
+        ) { $0.blob(0) }
+        for value in stored where !value.isEmpty {
             let handler = try ArgumentCoding.value(Durable<Invalidation>.self, from: value)
             try run(handler, context: invalidation)
         }

@@ -123,6 +123,34 @@ private struct Chime: Handler {
         }
     }
 
+    @Test("H26 a call by hand is made however late, and a time that has come is not lost with its rule")
+    func late() throws {
+        try withChime { rig in
+            let id = try schedule(rig, "0 * * * *", missed: .skip)
+            rig.clock.advance(by: .seconds(600))
+            try rig.store.step { try $0.runNow(id) }
+            rig.clock.advance(by: .seconds(600))
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["2026-03-27T12:10:00.000Z"])
+
+            rig.clock.advance(by: .seconds(2400 + 30))
+            #expect(try schedule(rig, "0 * * * 1-5") == id)
+            try rig.runner.runDue()
+            #expect(try rig.store.notes().last == "2026-03-27T13:00:00.000Z")
+        }
+    }
+
+    @Test("H26 a time that was planned by a clock that was ahead is planned again at the next start")
+    func clockAhead() throws {
+        try withChime { rig in
+            rig.clock.setWall(Self.friday + .seconds(365 * 86_400))
+            let id = try schedule(rig)
+            rig.clock.setWall(Self.friday)
+            #expect(try schedule(rig) == id)
+            #expect(try rig.status(of: id)?.dueAt?.description == "2026-03-28T08:00:00.000Z")
+        }
+    }
+
     @Test("H26 a call by hand leaves the times as they are")
     func byHand() throws {
         try withChime { rig in

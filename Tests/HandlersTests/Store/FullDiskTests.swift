@@ -101,10 +101,12 @@ import Testing
             await #expect(processExitsWith: .success) { [path = folder.file() as String] in
                 let store = try openStore(path)
                 let id = try store.bind(Greet(name: "Juliet").durable)
-                let text = String(repeating: "x", count: 100_000)
+                let log = bytes(of: path + "-wal").count
+                // Longer than the log, which may be written from its start again.
+                let text = String(repeating: "x", count: log + 100_000)
                 let reply = Reply { try $0.execute("INSERT INTO note(text) VALUES (?)", text) }
                 signal(SIGXFSZ, SIG_IGN)
-                limitFiles(to: rlim_t(bytes(of: path + "-wal").count + 8192))
+                limitFiles(to: rlim_t(log + 8192))
                 let error = error { try store.end(id, with: reply) }
                 try #require(error?.code == .storageFailed)
                 try #require(error?.message.contains("free space or check the disk") == true)

@@ -55,6 +55,16 @@ private struct Stuck: Handler {
     func run(_ call: borrowing Call<TimerFired>) throws { throw Failure() }
 }
 
+private struct Paid: Handler {
+    static let id = "flow.paid"
+    func run(_ call: borrowing Call<SignalReceived<Int>>) throws {}
+}
+
+private struct Met: Handler {
+    static let id = "flow.met"
+    func run(_ call: borrowing Call<Joined>) throws { try call.step.note("met") }
+}
+
 private struct Undo: Handler {
     static let id = "flow.undo"
     static let retry = RetryPolicy(attempts: 3, firstDelay: .zero)
@@ -71,7 +81,7 @@ private struct Undo: Handler {
 
 @Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct WorkflowTests {
     private static let handlers: [any DurableHandler.Type] = [
-        Scripted.self, Inner.self, Ask.self, Stuck.self, Undo.self, Say.self,
+        Scripted.self, Inner.self, Ask.self, Stuck.self, Undo.self, Say.self, Paid.self, Met.self,
     ]
 
     /// Does what is due, in this process as long as something goes on, as often as said; each time a second later.
@@ -450,6 +460,81 @@ private struct Undo: Handler {
             #expect(try result(rig, id) == [])
             #expect(try rig.store.notes() == (0..<5).map(String.init))
             #expect(script.runs.load(ordering: .relaxed) == 3)
+        }
+    }
+
+    @Test("H31 a workflow that something in its own run cancels, or that replaces itself, ends as it should")
+    func ownEnd() async throws {
+        // The end of a signal's handler completes the join, which cancels the workflow that runs.
+        try await withFlow({ flow in
+            try await flow.compensate(with: Undo(name: "one").durable)
+            try await flow.step { _ = try $0.signal("paid", 1) }
+            _ = try await flow.signal("never", as: String.self)
+            return []
+        }) { rig, id in
+            try rig.store.step { step in
+                let paid = try step.bind(Paid().durable, key: "paid")
+                try step.join(Met().durable, when: .any, of: [AnyHandlerID(id), AnyHandlerID(paid)])
+            }
+            try await run(rig, times: 2)
+            #expect(try rig.store.keptEnding(of: id)?.reason == .cancelled)
+            #expect(try rig.store.notes() == ["met", "undo one: cancelled"])
+            #expect(try rig.handlers().isEmpty)
+        }
+        // It begins anew.
+        let rounds = Sink<Int>()
+        try await withFlow({ flow in
+            try await flow.compensate(with: Undo(name: "round").durable)
+            if rounds.values.count < 2 {
+                rounds.append(1)
+                try await flow.step { _ = try $0.start(Scripted().durable, key: "flow", ifTaken: .replace) }
+            }
+            _ = try await flow.signal("go-\(flow.handlerID)", as: String.self)
+            return []
+        }) { rig, id in
+            try await run(rig, times: 2)
+            #expect(try rig.store.keptEnding(of: id)?.reason == .replaced)
+            #expect(try rig.store.notes() == ["undo round: replaced", "undo round: replaced"])
+            // The last round, and what it waits for.
+            #expect(try rig.handlers().count == 2)
+            #expect(try rig.store.integer("SELECT count(DISTINCT handler) FROM journal") == 1)
+        }
+    }
+
+    @Test("H31 a wait that was discarded, and a handler that ended otherwise, are errors of the workflow")
+    func failedWaits() async throws {
+        try await withFlow({ flow in
+            var said: [String] = []
+            do { try await flow.sleep(for: .seconds(60)) } catch { said.append("\(error)") }
+            do { try await flow.run(Stuck().durable) } catch let error as HandlerError {
+                said.append(error.code.rawValue)
+            }
+            return said
+        }) { rig, id in
+            try await run(rig)
+            let timer = try #require(try rig.handlers().first { $0.name == "workflow.woken" })
+            try rig.store.step { try $0.discard(timer.id) }
+            try await run(rig)
+            let stuck = try #require(try rig.handlers().first { $0.name == "flow.stuck" })
+            try rig.store.step { _ = try $0.invalidate(stuck.id, reason: .cancelled) }
+            try await run(rig)
+            #expect(try result(rig, id) == ["what it waited for was discarded", "no-result"])
+            #expect(try rig.store.verify().isEmpty)
+        }
+    }
+
+    @Test("H31 code that throws before the end of the journal parks the workflow instead of undoing it")
+    func throwsEarly() async throws {
+        try await withFlow({ flow in
+            try await flow.compensate(with: Undo(name: "one").durable)
+            try await flow.sleep(for: .seconds(1))
+            return []
+        }) { rig, id in
+            try await run(rig)
+            script.set { _ in throw Failure() }
+            try await run(rig, times: 2)
+            #expect(try rig.status(of: id)?.state == .parked)
+            #expect(try rig.store.notes().isEmpty)
         }
     }
 
