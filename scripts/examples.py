@@ -98,7 +98,7 @@ def wrapped(name, start, code, scopes, number):
     owners = [os.path.basename(name)[:-6], name.split("/")[1]]
     scope = next((scope for owner in owners if (scope := "Example_" + re.sub(r"\W", "_", owner)) in scopes), "Example")
     first = next((line.strip() for line in code if line.strip() and not line.strip().startswith("//")), "")
-    is_member = first.startswith(("@Handler", "@Test", "static "))
+    is_member = first.startswith(("@Handler", "@Workflow", "@Test", "static "))
     opening = f"struct Block{number} {{" if is_member else f"static func block{number}() async throws {{"
     body = [f"extension {scope} {{ {opening}", *located(name, rest), "} }"] if rest else []
     return located(name, extensions) + body

@@ -92,6 +92,33 @@ struct Reminder: Handler {
     var text: String
     func run(_ call: borrowing Call<TimerFired>) throws {}
 }
+/// Handlers of the shop that a runner calls, for workflows.
+struct Ask: Handler {
+    static let id = "shop.ask"
+    var supplier: String
+    func run(_ call: borrowing Call<TimerFired>) throws {}
+}
+struct Charge: Handler {
+    static let id = "shop.charge"
+    var order: String
+    var cents: Int
+    func run(_ call: borrowing Call<TimerFired>) throws {}
+}
+struct Reserve: Handler {
+    static let id = "shop.reserve"
+    var order: String
+    func run(_ call: borrowing Call<TimerFired>) throws {}
+}
+struct Wrap: Handler {
+    static let id = "shop.wrap"
+    var order: String
+    func run(_ call: borrowing Call<TimerFired>) throws {}
+}
+struct Release: Handler {
+    static let id = "shop.release"
+    var order: String
+    func run(_ call: borrowing Call<Invalidation>) throws {}
+}
 struct CloseShop: Handler {
     static let id = "shop.close"
     func run(_ call: borrowing Call<TimerFired>) throws {}
@@ -230,6 +257,11 @@ struct PageFetched: Handler {
 
 enum Example_AccountTestKit {
     static func greetings(in store: HandlerStore) throws -> [String] { any() }
+}
+enum Example_Flow {
+    static var flow: Flow { any() }
+    static var customer: String { any() }
+    static var suppliers: [String] { any() }
 }
 enum Example_Durable {
     static var then: Durable<PubSubFetch> { any() }

@@ -78,10 +78,10 @@ public macro Handler(
 ///     try await flow.step { try $0.execute("INSERT INTO letter VALUES (?)", "pay order \(number)") }
 ///     return try await flow.signal("payment-\(number)", within: .seconds(3 * 24 * 3600))
 /// }
-/// try store.step { try $0.start(Shop.order(number: "17"), key: "order-17") }
 /// ```
 ///
-/// The parameters after the flow are stored, and what it returns is kept with the ending. It adds the same beside the function as
+/// `step.start(Shop.order(number: "17"))` starts it. The parameters after the flow are stored, and what it returns is kept with the ending. It
+/// adds the same beside the function as
 /// ``Handler(_:version:aliases:on:upcast:retry:limit:availability:)``.
 ///
 /// - Parameters:

@@ -167,7 +167,7 @@ struct StoredHandler: Sendable {
     var key: String?
     /// Whether a process runs it under a lease.
     var isLeased = false
-    /// What other tables hold of it, and who is told of its ending.
+    /// What other tables hold of it, and what its ending concerns.
     var relations: Relations = []
     /// Whether it stays after the call.
     var isStanding = false

@@ -1,8 +1,8 @@
-/// What other tables hold of a handler, and who is told of its ending.
+/// What other tables hold of a handler, and what its ending concerns.
 struct Relations: OptionSet {
     let rawValue: Int64
 
-    /// Somebody waits for it; see ``HandlerStore/ending(of:)``.
+    /// A task waits for its ending; see ``HandlerStore/ending(of:)``.
     static let awaited = Relations(rawValue: 1)
     /// Another handler is called when it and others have ended.
     static let child = Relations(rawValue: 2)
