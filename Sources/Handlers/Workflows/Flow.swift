@@ -85,7 +85,7 @@ public struct Flow: Sendable {
     /// Has handlers called by a runner, and waits until all of them have ended.
     ///
     /// ```swift
-    /// let offers = try await flow.all(suppliers.map { Ask(supplier: $0).durable }, within: .seconds(60))
+    /// let offers = try await flow.all(suppliers.map { try Ask(supplier: $0).durable }, within: .seconds(60))
     /// ```
     ///
     /// - Parameters:
