@@ -91,7 +91,7 @@ extension Transaction {
             UPDATE handler SET state = \(State.pending.sql), due = ?, connected_due = NULL, lane = ?, call = ?,
                 attempts = 0, lease = NULL
             WHERE id = ?
-            """, [now, Lane.inStep.rawValue, StoredCall(.invalidated, reason: .replaced).bytes(), other.id])
+            """, [now, Caller.inStep.rawValue, StoredCall(.invalidated, reason: .replaced).bytes(), other.id])
         newDue.add(scope, wall: now)
         newDue.isLeaseLost = true
     }
@@ -156,7 +156,7 @@ extension Transaction {
         }
         // By a runner: in this step, handlers that bind each other for many signals would be nested as deeply.
         guard let value = try takeEarlySignal(key) else { return }
-        try queue(id, calledWith: value, Lane(definition), scope)
+        try queue(id, calledWith: value, Caller(definition), scope)
     }
 
     /// Drops signals whose handler was not bound in time.

@@ -90,7 +90,7 @@ extension Transaction {
         let definition = registry.definition(named: found.name)
         guard !isDeep, !runsNothing, let definition, found.version <= definition.version else {
             let input = try ArgumentCoding.encode(Joined(handler: parent), named: "the children")
-            return try queue(parent, calledWith: input, definition.map(Lane.init) ?? .inStep, found.scope)
+            return try queue(parent, calledWith: input, definition.map(Caller.init) ?? .inStep, found.scope)
         }
         do {
             _ = try end(parent, .result, overrides: [:], context: .given(Joined(handler: parent)))
@@ -122,7 +122,7 @@ extension Transaction {
                 attempts = 0, deaths = 0, reason = NULL, lease = NULL
             WHERE id IN (\(rows))
             """,
-            [now, Lane.inStep.rawValue, StoredCall(.invalidated, reason: .cancelled).bytes(), ended])
+            [now, Caller.inStep.rawValue, StoredCall(.invalidated, reason: .cancelled).bytes(), ended])
         guard changed > 0 else { return }
         newDue.isAnywhere = true
         newDue.isLeaseLost = true

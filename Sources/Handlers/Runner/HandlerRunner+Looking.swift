@@ -8,10 +8,10 @@ extension HandlerRunner {
     func everythingDue(in scope: HandlerScope?, _ transaction: Transaction) throws -> [Transaction.Due] {
         var due = try expired(in: scope, transaction)
         var inStep: [Transaction.Due] = []
-        for lane in Lane.open(to: store.role, leasing: true) {
-            let limit = lane.isLeased ? min(leasesLeft, RunnerLoop.batchLimit) : RunnerLoop.batchLimit
-            let rows = limit > 0 ? try transaction.due(in: scope, lane: lane, limit: limit) : []
-            if lane.isLeased { due += rows } else { inStep += rows }
+        for caller in Caller.open(to: store.role, leasing: true) {
+            let limit = caller.isLeased ? min(leasesLeft, RunnerLoop.batchLimit) : RunnerLoop.batchLimit
+            let rows = limit > 0 ? try transaction.due(in: scope, caller: caller, limit: limit) : []
+            if caller.isLeased { due += rows } else { inStep += rows }
         }
         return due + inStep.sorted { ($0.time, $0.id.rawValue) < ($1.time, $1.id.rawValue) }
     }
@@ -67,9 +67,9 @@ extension HandlerRunner {
     ) throws -> DueTimes {
         var times = DueTimes()
         var isStarved = false
-        for lane in Lane.open(to: store.role, leasing: true) {
-            guard let due = try transaction.nextDue(in: scope, lane: lane) else { continue }
-            if lane.isLeased, due <= transaction.now, leasesLeft <= leasesTaken {
+        for caller in Caller.open(to: store.role, leasing: true) {
+            guard let due = try transaction.nextDue(in: scope, caller: caller) else { continue }
+            if caller.isLeased, due <= transaction.now, leasesLeft <= leasesTaken {
                 isStarved = true
             } else {
                 times.wall = min(times.wall ?? due, due)

@@ -111,7 +111,9 @@ extension RunnerLoop {
         needsSurvey.store(false, ordering: .relaxed)
         do {
             let waiting = try withLooking { _ in
-                try store.step { try $0.transaction.waitingScopes(Lane.open(to: store.role, leasing: true)) }
+                try store.step {
+                    try $0.transaction.waitingScopes(Caller.open(to: store.role, leasing: true))
+                }
             }
             timetable.withLock { timetable in
                 timetable.mark(nil)

@@ -42,7 +42,7 @@ extension Transaction {
     func bind<Context>(
         _ handler: Durable<Context>, kind: Kind, timing: Timing, key: String? = nil
     ) throws(HandlerError) -> AnyHandlerID {
-        let lane = registry.definition(named: handler.name).map(Lane.init) ?? .inStep
+        let caller = registry.definition(named: handler.name).map(Caller.init) ?? .inStep
         let connectedDue = try timing.timeout.map { (timeout) throws(HandlerError) in
             TimeSource.sum(try connectedTime(of: timing.scope), timeout)
         }
@@ -54,7 +54,7 @@ extension Transaction {
             """,
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
-                running?.root, timing.scope?.rawValue, timing.isTimer ? lane.rawValue : 0, timing.due,
+                running?.root, timing.scope?.rawValue, timing.isTimer ? caller.rawValue : 0, timing.due,
                 connectedDue?.milliseconds, timing.period?.milliseconds,
                 timing.isTimer ? try StoredCall(.result).bytes() : nil,
                 (key == nil ? [] : Relations.keyed).rawValue,
@@ -71,7 +71,7 @@ extension Transaction {
 
     /// Stores a handler together with the call that a runner makes, at once: one that cannot run in this step.
     func bind(
-        _ handler: StoredHandler, toBeCalledWith context: any Sendable, _ call: StoredCall, lane: Lane
+        _ handler: StoredHandler, toBeCalledWith context: any Sendable, _ call: StoredCall, caller: Caller
     ) throws {
         guard let context = context as? any RestorableContext else {
             throw HandlerError(
@@ -87,7 +87,8 @@ extension Transaction {
             """,
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
-                context.environment?.scope.rawValue, lane.rawValue, now, call.bytes(), context.storedBytes(),
+                context.environment?.scope.rawValue, caller.rawValue, now, call.bytes(),
+                context.storedBytes(),
             ])
         newDue.add(context.environment?.scope, wall: now)
     }
@@ -96,11 +97,11 @@ extension Transaction {
     ///
     /// - Parameter input: The stored form of its context.
     func queue(
-        _ id: AnyHandlerID, calledWith input: [UInt8], _ lane: Lane, _ scope: HandlerScope?
+        _ id: AnyHandlerID, calledWith input: [UInt8], _ caller: Caller, _ scope: HandlerScope?
     ) throws(HandlerError) {
         try connection.execute(
             "UPDATE handler SET call = ?, input = ?, due = ?, connected_due = NULL, lane = ? WHERE id = ?",
-            [StoredCall(.result).bytes(), input, now, lane.rawValue, id])
+            [StoredCall(.result).bytes(), input, now, caller.rawValue, id])
         newDue.add(scope, wall: now)
     }
 }

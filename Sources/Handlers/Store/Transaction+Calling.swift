@@ -37,8 +37,8 @@ extension Transaction {
                 try claim(id, Self.selectOnceNotLeased)
             },
             run: { stored, input in
-                let lane = try invoke(stored, overrides: overrides, context: context, input: &input)
-                guard lane == nil else { return lane }
+                let caller = try invoke(stored, overrides: overrides, context: context, input: &input)
+                guard caller == nil else { return caller }
                 if BuiltInFault.runBoth.isOn {
                     try invalidate(
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes,
@@ -70,9 +70,9 @@ extension Transaction {
                 return stored
             },
             run: { stored, input in
-                let lane = try invoke(stored, overrides: overrides, context: context, input: &input)
-                if lane == nil { try Failpoint.afterHandler.hit() }
-                return lane
+                let caller = try invoke(stored, overrides: overrides, context: context, input: &input)
+                if caller == nil { try Failpoint.afterHandler.hit() }
+                return caller
             },
             storeUnfinished: { stored, unfinished in try storeCall(of: stored, &unfinished) })
     }
@@ -91,7 +91,7 @@ extension Transaction {
                     // It cannot run in this step, so it becomes a handler of its own, which a runner calls.
                     return try bind(
                         nested, toBeCalledWith: context, StoredCall(.result, overrides: overrides),
-                        lane: Lane(definition))
+                        caller: Caller(definition))
                 }
                 try body(Invocation(stored: nested, overrides: overrides, context: context), self)
             }
@@ -100,17 +100,17 @@ extension Transaction {
 
     /// Runs a handler that was taken.
     ///
-    /// - Returns: The lane of the runner that must call it instead, where it cannot run in this step.
+    /// - Returns: The caller that must call it instead, where it cannot run in this step.
     private func invoke(
         _ stored: StoredHandler, overrides: Record, context source: ContextSource,
         input: inout (any Sendable)?
-    ) throws -> Lane? {
+    ) throws -> Caller? {
         let definition = try definition(of: stored)
         let context = try source.context(for: definition)
         input = context
         try refuseCulprit(stored, definition, context)
         guard case .inStep(let body) = definition.body, canRunHere(definition) else {
-            return Lane(definition)
+            return Caller(definition)
         }
         try Failpoint.beforeHandler.hit()
         try marking(stored, context) {
@@ -165,10 +165,10 @@ extension Transaction {
     ///
     /// - Parameters:
     ///   - given: What the handler is called with; nil where call and context are kept in the row.
-    ///   - run: Returns the lane of the runner that must call the handler instead; nil when it has run.
+    ///   - run: Returns the caller that must call the handler instead; nil when it has run.
     func attempt(
         _ call: StoredCall, _ given: (any Sendable)?, claim: () throws -> StoredHandler,
-        run: (StoredHandler, inout (any Sendable)?) throws -> Lane?,
+        run: (StoredHandler, inout (any Sendable)?) throws -> Caller?,
         storeUnfinished: (StoredHandler, inout UnfinishedCall) throws -> Void
     ) throws -> Disposition {
         let outer = result
@@ -176,17 +176,17 @@ extension Transaction {
         defer { result = outer }
         var claimed: StoredHandler?
         var context = given
-        var lane: Lane?
+        var caller: Caller?
         let cause: UnfinishedCall.Cause
         do {
             let hasRun = try undoing {
                 let stored = try claim()
                 claimed = stored
-                try goingDeeper { try checkingForeignKeys { lane = try run(stored, &context) } }
-                return lane == nil
+                try goingDeeper { try checkingForeignKeys { caller = try run(stored, &context) } }
+                return caller == nil
             }
             if hasRun { return .ended }
-            cause = .queued(lane ?? .inStep)
+            cause = .queued(caller ?? .inStep)
         } catch {
             guard claimed != nil, connection.isUsable else { throw error }
             cause = .failed(error)

@@ -16,7 +16,7 @@ extension Transaction {
         let name: String
         /// Its time of the wall clock.
         let due: Timestamp?
-        let lane: Int64
+        let caller: Int64
         let period: Duration?
         let call: [UInt8]?
         let input: [UInt8]?
@@ -25,12 +25,12 @@ extension Transaction {
     /// The rows of a scope that are due, longest due first.
     ///
     /// - Complexity: In the number returned, not in the number that waits.
-    func due(in scope: HandlerScope?, lane: Lane, limit: Int) throws(HandlerError) -> [Due] {
+    func due(in scope: HandlerScope?, caller: Caller, limit: Int) throws(HandlerError) -> [Due] {
         try connection.all(
             """
             SELECT id, due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND lane = ? AND due <= ?
             ORDER BY due, id LIMIT ?
-            """, [scope?.rawValue, lane.rawValue, now, limit]
+            """, [scope?.rawValue, caller.rawValue, now, limit]
         ) { Due(id: AnyHandlerID(rawValue: $0.integer(0)), time: .wall($0.timestamp(1))) }
     }
 
@@ -58,19 +58,19 @@ extension Transaction {
             [due.id, time]
         ) { row in
             DueRow(
-                id: due.id, name: row.text(0), due: row.optionalTimestamp(1), lane: row.integer(2),
+                id: due.id, name: row.text(0), due: row.optionalTimestamp(1), caller: row.integer(2),
                 period: row.optionalDuration(3), call: row.isNull(4) ? nil : row.blob(4),
                 input: row.isNull(5) ? nil : row.blob(5))
         }
     }
 
     /// When the next row of a scope is due, in wall time.
-    func nextDue(in scope: HandlerScope?, lane: Lane) throws(HandlerError) -> Timestamp? {
+    func nextDue(in scope: HandlerScope?, caller: Caller) throws(HandlerError) -> Timestamp? {
         try connection.first(
             """
             SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND lane = ? AND due IS NOT NULL
             ORDER BY due LIMIT 1
-            """, [scope?.rawValue, lane.rawValue]
+            """, [scope?.rawValue, caller.rawValue]
         ) { $0.timestamp(0) }
     }
 
@@ -86,22 +86,22 @@ extension Transaction {
 
     /// The scopes with rows that wait for a clock, beside the program as a whole.
     ///
-    /// - Parameter lanes: The lanes of the rows that matter.
+    /// - Parameter callers: The callers of the rows that matter.
     /// - Returns: By the wall clock the earliest time of each scope; by connected time the scopes alone.
     /// - Complexity: In the number of these scopes.
-    func waitingScopes(_ lanes: [Lane]) throws(HandlerError) -> (
+    func waitingScopes(_ callers: [Caller]) throws(HandlerError) -> (
         wall: [(HandlerScope, Timestamp)], connected: [HandlerScope]
     ) {
         var wall: [(HandlerScope, Timestamp)] = []
-        var last: (scope: String, lane: Int64) = ("", -1)
+        var last: (scope: String, caller: Int64) = ("", -1)
         while let next = try connection.first(
-            Self.nextWaiting, [last.scope, last.lane],
-            { (scope: $0.text(0), lane: $0.integer(1), due: $0.timestamp(2)) })
+            Self.nextWaiting, [last.scope, last.caller],
+            { (scope: $0.text(0), caller: $0.integer(1), due: $0.timestamp(2)) })
         {
-            if lanes.contains(where: { $0.rawValue == next.lane }) {
+            if callers.contains(where: { $0.rawValue == next.caller }) {
                 wall.append((HandlerScope(next.scope), next.due))
             }
-            last = (next.scope, next.lane)
+            last = (next.scope, next.caller)
         }
         var connected: [HandlerScope] = []
         while let next = try connection.first(
@@ -111,7 +111,7 @@ extension Transaction {
         return (wall, connected)
     }
 
-    /// The earliest row of the next scope and lane in the index of due rows.
+    /// The earliest row of the next scope and caller in the index of due rows.
     static let nextWaiting = """
         SELECT scope, lane, due FROM handler WHERE (scope, lane) > (?, ?) AND due IS NOT NULL
         ORDER BY scope, lane, due LIMIT 1
@@ -157,7 +157,7 @@ extension Transaction {
             return nil
         }
         if let definition, definition.isAsync {
-            guard try isInLane(row, Lane(definition)) else { return nil }
+            guard try isForItsCaller(row, Caller(definition)) else { return nil }
             return try claim(row, call, for: store, environment: environment)
         }
         _ = try end(
@@ -168,9 +168,9 @@ extension Transaction {
 
     /// Puts an async handler where it belongs, if another program or a retry left it elsewhere: there the number of
     /// leases, and who may have one, is minded.
-    private func isInLane(_ row: DueRow, _ lane: Lane) throws(HandlerError) -> Bool {
-        if row.lane == lane.rawValue { return true }
-        try connection.execute("UPDATE handler SET lane = ? WHERE id = ?", [lane.rawValue, row.id])
+    private func isForItsCaller(_ row: DueRow, _ caller: Caller) throws(HandlerError) -> Bool {
+        if row.caller == caller.rawValue { return true }
+        try connection.execute("UPDATE handler SET lane = ? WHERE id = ?", [caller.rawValue, row.id])
         return false
     }
 

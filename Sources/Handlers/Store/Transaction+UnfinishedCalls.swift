@@ -2,15 +2,15 @@
 struct UnfinishedCall {
     /// The reason why a handler did not finish.
     enum Cause {
-        /// It cannot run in this step; a runner calls it in a lane.
-        case queued(Lane)
+        /// It cannot run in this step; a runner calls it.
+        case queued(Caller)
         case failed(any Error)
     }
 
     var state: Transaction.State
     /// When a runner calls it again, by the wall clock; nil when none does.
     var due: Timestamp?
-    var lane = Lane.inStep
+    var caller = Caller.inStep
     /// The new count of attempts of the row.
     private(set) var attempts: Int
     /// The number of runs since the handler was bound or requeued.
@@ -36,12 +36,12 @@ struct UnfinishedCall {
     ) {
         (state, due, deaths) = (.quarantined, nil, stored.deaths)
         switch cause {
-        case .queued(let lane):
+        case .queued(let caller):
             isQueued = true
             (runs, attempts, reason) = (stored.attempts, stored.attempts, "waits for a runner")
             keep(call, context: context)
             if isStored || self.call != nil {
-                (state, due, self.lane) = (.pending, now, lane)
+                (state, due, self.caller) = (.pending, now, caller)
             } else {
                 // One that cannot be kept cannot wait either.
                 reason = "must wait for a runner, but \(Self.obstacle(to: context))"
@@ -192,7 +192,7 @@ extension Transaction {
             WHERE id = ?
             """,
             [
-                unfinished.state.rawValue, unfinished.due, unfinished.lane.rawValue, unfinished.attempts,
+                unfinished.state.rawValue, unfinished.due, unfinished.caller.rawValue, unfinished.attempts,
                 unfinished.reason, unfinished.call, unfinished.input, unfinished.scope?.rawValue,
                 unfinished.runsOrElse ? 1 : 0, id,
             ])
@@ -222,7 +222,7 @@ extension Transaction {
             """,
             [
                 stored.name, stored.version, stored.arguments, unfinished.state.rawValue, now, stored.root,
-                unfinished.scope?.rawValue, unfinished.lane.rawValue, unfinished.due, unfinished.attempts,
+                unfinished.scope?.rawValue, unfinished.caller.rawValue, unfinished.due, unfinished.attempts,
                 unfinished.call, unfinished.input, unfinished.reason,
                 stored.arguments.count + unfinished.size,
             ])

@@ -30,7 +30,7 @@ extension Transaction {
                 input = context
                 try refuseCulprit(stored, definition, context)
                 guard case .workflow(let body) = definition.body, canRunHere(definition) else {
-                    return Lane(definition)
+                    return Caller(definition)
                 }
                 try Failpoint.beforeHandler.hit()
                 try marking(stored, context) {

@@ -63,7 +63,7 @@ struct WaitReader {
             }
             handler.hasInput = row.integer(5) != 0
             handler.runner = WaitingHandler.Runner(
-                scope: scope, isOfMain: Lane(rawValue: row.integer(1))?.isOfMain ?? false,
+                scope: scope, isOfMain: Caller(rawValue: row.integer(1))?.isOfMain ?? false,
                 isThere: scopes.contains(scope ?? ""), isStoreOpen: !processes.isEmpty)
             handler.process = processes.first { Int64($0.slot) == lease }?.pid
             return handler

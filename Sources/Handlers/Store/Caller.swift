@@ -1,5 +1,7 @@
 /// The processes that may call a due row: rows that this process cannot take now must not block those it can.
-package enum Lane: Int64, CaseIterable {
+///
+/// Stored in the column `lane`, whose name is older than the lanes that a program names.
+package enum Caller: Int64, CaseIterable {
     /// Any process, in its step.
     case inStep = 0
     /// The main program, in its step.
@@ -25,10 +27,10 @@ package enum Lane: Int64, CaseIterable {
     /// Whether only the main program may call its rows.
     package var isOfMain: Bool { self == .inStepOfMain || self == .leasedToMain }
 
-    /// The lanes that a process may take from.
-    static func open(to role: HandlerStore.Role, leasing: Bool) -> [Lane] {
-        var lanes: [Lane] = role == .main ? [.inStep, .inStepOfMain] : [.inStep]
-        if leasing { lanes += role == .main ? [.leased, .leasedToMain] : [.leased] }
-        return lanes
+    /// The callers that a process can be.
+    static func open(to role: HandlerStore.Role, leasing: Bool) -> [Caller] {
+        var callers: [Caller] = role == .main ? [.inStep, .inStepOfMain] : [.inStep]
+        if leasing { callers += role == .main ? [.leased, .leasedToMain] : [.leased] }
+        return callers
     }
 }
