@@ -43,6 +43,18 @@ struct Payment: Codable {
     var cents: Int
 }
 
+/// What the handler of a delivery is called with.
+struct Parcel: RestorableContext, Codable {
+    var number: Int
+}
+
+/// Stands for a service that takes two parcels at a time.
+enum Carrier {
+    static func deliver(_ number: Int, to customer: String) async throws {
+        try await Task.sleep(for: .milliseconds(10))
+    }
+}
+
 extension Shop {
     // snippet.paid
     /// Waits for a signal.
@@ -71,13 +83,23 @@ extension Shop {
     }
     // snippet.end
 
+    // snippet.ship
+    @Handler("shop.ship", retry: .init(attempts: 10, firstDelay: .seconds(1)))
+    static func ship(_ call: AsyncCall<Parcel>, customer: String) async throws {
+        try await Carrier.deliver(call.number, to: customer)
+        try call.end { step in try step.execute("INSERT INTO shipped VALUES (?)", call.number) }
+    }
+    // snippet.end
+
     @Handler("shop.clean-up")
     static func cleanUp(_ call: borrowing Call<TimerFired>) throws {
         try call.step.execute("DELETE FROM letter WHERE text = ''")
     }
 }
 
-let tables = Schema(module: "shop", migrations: ["CREATE TABLE letter(text TEXT NOT NULL)"])
+let tables = Schema(
+    module: "shop",
+    migrations: ["CREATE TABLE letter(text TEXT NOT NULL)", "CREATE TABLE shipped(number INTEGER NOT NULL)"])
 // snippet.runner
 let store = try HandlerStore(path: "reminders.db", registry: .discovered(), schemas: [tables])
 let runner = try HandlerRunner(store, .init { error in print(error) })
@@ -113,6 +135,16 @@ try store.step { step in
     try step.signal("offer-Eve", Payment(cents: 70))
     try step.signal("offer-Bob", Payment(cents: 80))
 }
+// snippet.lane
+try store.step { step in
+    try step.setLane(LaneRule("carrier", concurrency: 2, rate: LaneRate(100, per: .seconds(60))))
+    for number in 1...3 {
+        try step.enqueue(
+            Shop.ship(customer: "Eve"), with: Parcel(number: number),
+            lane: LanePlace("carrier", priority: 1, orderedBy: "Eve"))
+    }
+}
+// snippet.end
 // snippet.ending
 let ending = try await store.ending(of: choice)
 print("the choice ended with \(ending.outcome)")
@@ -122,3 +154,5 @@ await runner.close(finishing: .seconds(10))
 for letter in try store.read({ try $0.all("SELECT text FROM letter ORDER BY rowid") { $0.text(0) } }) {
     print(letter)
 }
+print(
+    "shipped:", try store.read { try $0.all("SELECT number FROM shipped ORDER BY rowid") { $0.integer(0) } })

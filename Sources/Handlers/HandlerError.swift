@@ -122,6 +122,8 @@ extension ErrorCode where Failure == HandlerError {
     public static var invalidCalendar: Self { Self(rawValue: "invalid-calendar") }
     /// A key is empty, too long or holds a character that cannot be stored.
     public static var invalidKey: Self { Self(rawValue: "invalid-key") }
+    /// The name, a limit or a place of a lane is out of its range.
+    public static var invalidLane: Self { Self(rawValue: "invalid-lane") }
     /// So many signals wait for a handler with a key that no more may be sent.
     public static var tooManySignals: Self { Self(rawValue: "too-many-signals") }
     /// Another SQLite error: a faulty statement, a constraint.

@@ -112,6 +112,7 @@ struct SourceStatement {
         }
         add(Transaction.Kind.self, as: "Kind")
         add(Transaction.State.self, as: "State")
+        add(LaneState.self, as: "LaneState")
         add(Outbox.Kind.self, as: "Kind")
         add(ArchiveTable.State.self, as: "State")
         add(PushTable.Answer.self, as: "Answer")

@@ -87,10 +87,12 @@ import XMPPModules
     private static let small = [
         "CONSTANT", "sqlite_schema", "sqlite_master", "sqlite_sequence", "pragma_application_id", "place",
         "identity",
-        "connected_slot", "dropped_call", "push_removal", "capability",
+        "connected_slot", "dropped_call", "lane", "push_removal", "capability",
     ]
     /// Tables in which a program leaves as many rows as it wants; the others are bounded for each contact, room or node.
-    private static let large = ["handler", "request", "outbox", "ending", "ending_detail", "event"]
+    private static let large = [
+        "handler", "request", "outbox", "ending", "ending_detail", "event", "lane_entry",
+    ]
 
     /// The lines of a plan that read all of a table, or sort what they read of a large one to give out its first rows.
     private static func faults(of plan: [String], _ sql: String) -> [String] {

@@ -129,6 +129,67 @@
                 #expect(try next.waiting().isEmpty)
             }
         }
+
+        @Test(
+            "H27 killed anywhere while handlers of a lane run: each runs once in the end, in the order of its key, and never more than the limit at once",
+            arguments: [
+                Failpoint.beforeDue, .afterLease, .beforeClosing, .beforeQuarantine, .beforeCommit,
+                .afterCommit,
+            ])
+        func lane(_ failpoint: Failpoint) async throws {
+            try await withFolder { folder in
+                try openLaneStore(folder.file()).step { step in
+                    try step.setLane(LaneRule("ship", concurrency: 2))
+                    for number in 1...9 {
+                        try step.enqueue(
+                            Ship(number: number).durable, with: Reply(),
+                            lane: LanePlace("ship", orderedBy: "\(number % 3)"))
+                    }
+                }
+                await #expect(processExitsWith: .signal(SIGKILL)) {
+                    [path = folder.file() as String, name = failpoint.rawValue as String] in
+                    let store = try openLaneStore(path)
+                    setenv("HANDLERS_FAILPOINT", "\(name):kill:2", 1)
+                    _ = try await HandlerRunner(store).drain(for: .seconds(30))
+                }
+                let next = try openLaneStore(folder.file())
+                // One whose process died keeps its place: it is the next to run.
+                #expect(
+                    try next.integer(
+                        "SELECT count(*) FROM lane WHERE running <> (SELECT count(*) FROM lane_entry WHERE state = 3)"
+                    )
+                        == 0)
+                let runner = try HandlerRunner(next)
+                defer { runner.close() }
+                #expect(try await runner.drain(for: .seconds(30)))
+                let notes = try next.notes()
+                for key in 0...2 {
+                    let mine = notes.compactMap { Int($0) }.filter { $0 % 3 == key }
+                    #expect(mine == [1, 2, 3, 4, 5, 6, 7, 8, 9].filter { $0 % 3 == key })
+                }
+                #expect(notes.count == 9)
+                #expect(try next.read { try $0.laneStatus("ship") }.running == 0)
+            }
+        }
+    }
+
+    /// The second one of each key fails at first.
+    private struct Ship: AsyncHandler {
+        static let id = "kill.ship"
+        static let retry = RetryPolicy(attempts: 3, firstDelay: .zero, deaths: .max)
+        var number: Int
+        func run(_ call: AsyncCall<Reply>) async throws {
+            if 4...6 ~= number, call.attempt == 1 { throw Failure() }
+            try call.end { [number] step in
+                let others =
+                    try step.first("SELECT count(*) FROM handler WHERE state = 3") { $0.integer(0) } ?? 0
+                try step.note(others < 2 ? "\(number)" : "\(others) others run")
+            }
+        }
+    }
+
+    private func openLaneStore(_ path: String) throws -> HandlerStore {
+        try openStore(path, [Ship.self], time: TimeSource())
     }
 
     private struct Hear: Handler {

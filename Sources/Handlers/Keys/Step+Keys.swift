@@ -52,18 +52,27 @@ extension Step {
     ///
     /// Signals that wait for this key call the handler in this step, in the order in which they were sent.
     ///
+    /// ```swift
+    /// try step.bindStanding(Ledger().durable, key: "ledger", ordered: true)
+    /// ```
+    ///
     /// - Parameters:
     ///   - handler: The handler with its arguments.
     ///   - key: 1 to 512 bytes of UTF-8, without U+0000.
     ///   - rule: What happens when another handler has the key.
+    ///   - isOrdered: Whether a call waits while an earlier one is tried again, is parked or waits for a runner. A ``HandlerRunner`` makes
+    ///     the calls that wait, one after the other. A quarantined call lets the later ones pass. False by default: a call is made at once.
     /// - Returns: The handler's row; with ``KeyRule/keep`` perhaps that of the other one.
     /// - Throws: ``HandlerError`` `keyTaken`, `invalidKey`, or with the codes of the store.
     @discardableResult
     public func bindStanding<Context>(
-        _ handler: Durable<Context>, key: String, ifTaken rule: KeyRule = .keep
+        _ handler: Durable<Context>, key: String, ifTaken rule: KeyRule = .keep,
+        ordered isOrdered: Bool = false
     ) throws -> HandlerID<Context> {
         HandlerID(
-            of: try transaction.bind(handler, kind: .standing, timing: .init(), key: key, ifTaken: rule))
+            of: try transaction.bind(
+                handler, kind: .standing, timing: .init(), key: key, ifTaken: rule,
+                relations: isOrdered ? .ordered : []))
     }
 
     /// Stores a timer that exists once for its key.

@@ -51,7 +51,8 @@ extension Transaction {
     // MARK: Binding
 
     func bind<Context>(
-        _ handler: Durable<Context>, kind: Kind, timing: Timing, key: String, ifTaken rule: KeyRule
+        _ handler: Durable<Context>, kind: Kind, timing: Timing, key: String, ifTaken rule: KeyRule,
+        relations: Relations = []
     ) throws -> AnyHandlerID {
         try check(key)
         if let other = try holder(of: key) {
@@ -62,7 +63,7 @@ extension Transaction {
             // The invalidation handler may have bound another one.
             if let other = try holder(of: key) { throw taken(key, by: other, nil) }
         }
-        let id = try bind(handler, kind: kind, timing: timing, key: key)
+        let id = try bind(handler, kind: kind, timing: timing, key: key, relations: relations)
         if let definition = registry.definition(named: handler.name), definition.takesSignals {
             try deliverEarlySignals(key, to: id, definition, kind, timing.scope)
         }

@@ -12,6 +12,17 @@ struct Housekeeping {
     /// When calls that a wrong wall clock had put off were last looked for, by the monotonic clock.
     private var hastenedAt: Duration?
 
+    /// When places in lanes were last taken back, by the monotonic clock.
+    private var recalledAt: Duration?
+
+    /// How long it is until places in lanes may be taken back; 0 for now, and then they are.
+    mutating func restOfPlaces(_ store: HandlerStore) -> Duration {
+        let now = store.time.monotonic()
+        let rest = (recalledAt.map { $0 + Transaction.placePatience } ?? now) - now
+        if rest <= .zero { recalledAt = now }
+        return max(.zero, rest)
+    }
+
     /// Calls now what was put off while the wall clock was ahead; timers go by that clock, and wait.
     mutating func hasten(_ store: HandlerStore) throws {
         let now = store.time.monotonic()

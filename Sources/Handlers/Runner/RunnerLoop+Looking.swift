@@ -38,12 +38,14 @@ extension RunnerLoop {
             }
         }
         if let failure { throw failure }
+        let restOfPlaces = try recallPlaces(store) { self.server(of: $0) != nil }
         let isPruning = try withLooking { try $0.prune(store) { keepEndings } }
         let rest = timetable.withLock {
             $0.rest(wall: store.time.wall(), monotonic: store.time.monotonic())
         }
         // The search for old endings goes on.
-        return Self.least(isPruning ? Self.least(rest, Self.longestWait) : rest, restOfSurvey)
+        return Self.least(
+            isPruning ? Self.least(rest, Self.longestWait) : rest, Self.least(restOfSurvey, restOfPlaces))
     }
 
     /// The longest time for which a started runner keeps endings; nil when none is started any more.
@@ -90,8 +92,34 @@ extension RunnerLoop {
                     rest, times.rest(wall: store.time.wall(), monotonic: store.time.monotonic()))
             }
         }
+        rest = Self.least(rest, try recallPlaces(store) { $0.map(runner.scopes.contains) ?? true })
         let isPruning = try withLooking { try $0.prune(store) { runner.keepEndings } }
         return isPruning ? Self.least(rest, Self.longestWait) : rest
+    }
+
+    /// Takes places in lanes back that nothing uses, now and then.
+    ///
+    /// - Parameter isServed: Whether this process calls handlers of a scope.
+    /// - Returns: When to do it again; nil for not.
+    private func recallPlaces(_ store: HandlerStore, _ isServed: (HandlerScope?) -> Bool) throws -> Duration?
+    {
+        guard mayHavePlaces.load(ordering: .relaxed) else { return nil }
+        let wait = try withLooking { $0.restOfPlaces(store) }
+        if wait > .zero { return wait }
+        mayHavePlaces.store(false, ordering: .relaxed)
+        let callers = Caller.open(to: store.role, leasing: true).map(\.rawValue)
+        do {
+            let rest = try withLooking { _ in
+                try store.step { step in
+                    try step.transaction.recallPlaces { isServed($0) && callers.contains($1) }
+                }
+            }
+            if rest != nil { mayHavePlaces.store(true, ordering: .relaxed) }
+            return rest
+        } catch {
+            mayHavePlaces.store(true, ordering: .relaxed)
+            throw error
+        }
     }
 
     private static func least(_ a: Duration?, _ b: Duration?) -> Duration? {

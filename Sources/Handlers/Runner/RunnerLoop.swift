@@ -40,6 +40,8 @@ final class RunnerLoop: DueListener {
     let timetable = Mutex(Timetable())
     /// Whether rows may wait that no step of this process has written.
     let needsSurvey = Atomic<Bool>(false)
+    /// Whether handlers may have places in lanes that nothing uses.
+    let mayHavePlaces = Atomic<Bool>(false)
     /// Whether handlers that run here may have been ended.
     let areLeasesLost = Atomic<Bool>(false)
     private let signal: WakeSignal
@@ -136,6 +138,7 @@ final class RunnerLoop: DueListener {
     /// Adds the rows that a step has committed.
     func add(_ new: NewDue) {
         if new.isAnywhere { needsSurvey.store(true, ordering: .relaxed) }
+        if new.isAnywhere || new.hasPlaced { mayHavePlaces.store(true, ordering: .relaxed) }
         let isAsked = new.isAnywhere || new.isLeaseLost
         if isAsked { areLeasesLost.store(true, ordering: .relaxed) }
         let isEarlier = timetable.withLock { timetable in

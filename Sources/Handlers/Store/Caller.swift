@@ -1,6 +1,6 @@
 /// The processes that may call a due row: rows that this process cannot take now must not block those it can.
 ///
-/// Stored in the column `lane`, whose name is older than the lanes that a program names.
+/// Stored in the column `lane`, whose name is older than the lanes that a program names; see ``LaneRule``.
 package enum Caller: Int64, CaseIterable {
     /// Any process, in its step.
     case inStep = 0

@@ -191,7 +191,11 @@ public final class HandlerStore: Sendable {
     func startConnectedTime(of scopes: Set<HandlerScope?>) throws {
         // First, so that the time since a death is not taken for time in which anything ran.
         try recoverDead()
-        try step { step in for scope in scopes { try step.transaction.startConnectedTime(of: scope) } }
+        try step { step in
+            for scope in scopes { try step.transaction.startConnectedTime(of: scope) }
+            // An earlier process may have left places to handlers that nothing calls.
+            if try step.transaction.hasPlaces() { step.transaction.newDue.hasPlaced = true }
+        }
     }
 
     /// Whether the calling thread is inside a step of this store.

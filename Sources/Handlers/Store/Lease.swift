@@ -122,7 +122,7 @@ extension Transaction {
                     context: context, store: store)
                 return nil
             },
-            storeUnfinished: { _, unfinished in try keep(row.id, unfinished) })
+            storeUnfinished: { stored, unfinished in try keep(row.id, unfinished, stored.relations) })
         return lease
     }
 
@@ -187,7 +187,7 @@ extension Transaction {
             .failed(error), lease.stored, lease.call, context: lease.context, isStored: true,
             retry: registry.definition(named: lease.stored.name)?.retry, now: now)
         try Failpoint.beforeQuarantine.hit()
-        try keep(lease.handler, unfinished)
+        try keep(lease.handler, unfinished, lease.stored.relations)
     }
 
     /// Gives a leased handler back uncalled: this process is about to leave.

@@ -24,7 +24,10 @@ struct NewDue {
     /// Whether a process may have lost the lease of a handler that it runs.
     var isLeaseLost = false
 
-    var isEmpty: Bool { times.isEmpty && !isAnywhere && !isLeaseLost }
+    /// Whether a place in a lane was given to a handler, which a process must use soon.
+    var hasPlaced = false
+
+    var isEmpty: Bool { times.isEmpty && !isAnywhere && !isLeaseLost && !hasPlaced }
 
     mutating func add(_ scope: HandlerScope?, wall: Timestamp? = nil, monotonic: Duration? = nil) {
         guard wall != nil || monotonic != nil else { return }

@@ -12,8 +12,12 @@ struct Relations: OptionSet {
     static let keyed = Relations(rawValue: 8)
     /// It is a timer that follows a calendar.
     static let calendar = Relations(rawValue: 16)
+    /// It is in a lane. Set when it is bound and never after.
+    static let inLane = Relations(rawValue: 32)
     /// It is a workflow with a journal.
     static let workflow = Relations(rawValue: 64)
+    /// Its calls wait for one another.
+    static let ordered = Relations(rawValue: 128)
 }
 
 extension Transaction {
@@ -40,5 +44,6 @@ extension Transaction {
         if relations.contains(.awaited) { awaited.append(id) }
         if relations.contains(.parent) { try leaveChildren(of: id) }
         if relations.contains(.child) { try childEnded(id, outcome, reason, result) }
+        if relations.contains(.inLane) { try leaveLane(id) }
     }
 }

@@ -177,6 +177,26 @@ public struct Schema: Sendable {
                 expires_at INTEGER NOT NULL);
             CREATE INDEX early_signal_key ON early_signal(key, id);
             CREATE INDEX early_signal_expiry ON early_signal(expires_at);
+            -- Lanes with limits. The column `handler.lane` is older and another idea: a `Caller`.
+            CREATE TABLE lane(
+                name TEXT PRIMARY KEY,
+                concurrency INTEGER,                    -- NULL for any number
+                rate INTEGER,                           -- starts in each period; NULL for any number
+                rate_period INTEGER,                    -- milliseconds
+                running INTEGER NOT NULL,               -- entries with a place
+                paid_until INTEGER NOT NULL,            -- when the token bucket is full again; see `LaneGate`
+                ahead INTEGER,                          -- the entry with a place that waits for its token
+                ahead_at INTEGER) WITHOUT ROWID;        -- when it has one
+            -- Handlers in lanes.
+            CREATE TABLE lane_entry(
+                handler INTEGER PRIMARY KEY,
+                lane TEXT NOT NULL,
+                state INTEGER NOT NULL,                 -- a LaneState
+                rank INTEGER NOT NULL,                  -- the lowest starts first
+                order_key TEXT,
+                position INTEGER);                      -- among those with its order key; NULL while it is not one of them
+            CREATE INDEX lane_entry_state ON lane_entry(lane, state, rank, handler);
+            CREATE INDEX lane_entry_order ON lane_entry(lane, order_key, position) WHERE position IS NOT NULL;
             """,
         ])
 

@@ -40,7 +40,8 @@ extension Transaction {
     }
 
     func bind<Context>(
-        _ handler: Durable<Context>, kind: Kind, timing: Timing, key: String? = nil
+        _ handler: Durable<Context>, kind: Kind, timing: Timing, key: String? = nil,
+        relations: Relations = []
     ) throws(HandlerError) -> AnyHandlerID {
         let caller = registry.definition(named: handler.name).map(Caller.init) ?? .inStep
         let connectedDue = try timing.timeout.map { (timeout) throws(HandlerError) in
@@ -57,7 +58,7 @@ extension Transaction {
                 running?.root, timing.scope?.rawValue, timing.isTimer ? caller.rawValue : 0, timing.due,
                 connectedDue?.milliseconds, timing.period?.milliseconds,
                 timing.isTimer ? try StoredCall(.result).bytes() : nil,
-                (key == nil ? [] : Relations.keyed).rawValue,
+                (key == nil ? relations : relations.union(.keyed)).rawValue,
             ])
         let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
         newDue.add(
@@ -70,9 +71,13 @@ extension Transaction {
     }
 
     /// Stores a handler together with the call that a runner makes, at once: one that cannot run in this step.
+    ///
+    /// - Parameter place: The lane in which it waits for that; nil for none.
+    @discardableResult
     func bind(
-        _ handler: StoredHandler, toBeCalledWith context: any Sendable, _ call: StoredCall, caller: Caller
-    ) throws {
+        _ handler: StoredHandler, toBeCalledWith context: any Sendable, _ call: StoredCall, caller: Caller,
+        in place: LanePlace? = nil
+    ) throws -> AnyHandlerID {
         guard let context = context as? any RestorableContext else {
             throw HandlerError(
                 .contextNotRestorable,
@@ -82,15 +87,21 @@ extension Transaction {
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
-                call, input)
-            VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)
+                call, input, relations)
+            VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
-                context.environment?.scope.rawValue, caller.rawValue, now, call.bytes(),
-                context.storedBytes(),
+                context.environment?.scope.rawValue, caller.rawValue, place == nil ? now : nil, call.bytes(),
+                context.storedBytes(), (place == nil ? [] : Relations.inLane).rawValue,
             ])
-        newDue.add(context.environment?.scope, wall: now)
+        let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
+        if let place {
+            try addCalled(id, to: place)
+        } else {
+            newDue.add(context.environment?.scope, wall: now)
+        }
+        return id
     }
 
     /// Has a runner call a bound handler.

@@ -52,7 +52,7 @@ extension Transaction {
                 try Failpoint.afterHandler.hit()
                 return nil
             },
-            storeUnfinished: { stored, unfinished in try keep(id, unfinished) })
+            storeUnfinished: { stored, unfinished in try keep(id, unfinished, stored.relations) })
     }
 
     /// Ends a handler that has run and waits on, without another call.
@@ -70,6 +70,9 @@ extension Transaction {
                 return stored
             },
             run: { stored, input in
+                if stored.relations.contains(.ordered), try hasWaitingCalls(id) {
+                    return registry.definition(named: stored.name).map(Caller.init) ?? .inStep
+                }
                 let caller = try invoke(stored, overrides: overrides, context: context, input: &input)
                 if caller == nil { try Failpoint.afterHandler.hit() }
                 return caller
@@ -89,9 +92,10 @@ extension Transaction {
                 let definition = try definition(of: nested)
                 guard case .inStep(let body) = definition.body, canRunHere(definition) else {
                     // It cannot run in this step, so it becomes a handler of its own, which a runner calls.
-                    return try bind(
+                    try bind(
                         nested, toBeCalledWith: context, StoredCall(.result, overrides: overrides),
                         caller: Caller(definition))
+                    return
                 }
                 try body(Invocation(stored: nested, overrides: overrides, context: context), self)
             }

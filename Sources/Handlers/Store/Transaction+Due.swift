@@ -20,6 +20,7 @@ extension Transaction {
         let period: Duration?
         let call: [UInt8]?
         let input: [UInt8]?
+        let relations: Relations
     }
 
     /// The rows of a scope that are due, longest due first.
@@ -54,13 +55,13 @@ extension Transaction {
             case .connected(let time): ("connected_due <= ?", time.milliseconds)
             }
         return try connection.first(
-            "SELECT name, due, lane, period, call, input FROM handler WHERE id = ? AND \(isStillDue)",
+            "SELECT name, due, lane, period, call, input, relations FROM handler WHERE id = ? AND \(isStillDue)",
             [due.id, time]
         ) { row in
             DueRow(
                 id: due.id, name: row.text(0), due: row.optionalTimestamp(1), caller: row.integer(2),
                 period: row.optionalDuration(3), call: row.isNull(4) ? nil : row.blob(4),
-                input: row.isNull(5) ? nil : row.blob(5))
+                input: row.isNull(5) ? nil : row.blob(5), relations: Relations(rawValue: row.integer(6)))
         }
     }
 
@@ -142,6 +143,7 @@ extension Transaction {
                 environment: environment)
             return nil
         }
+        if row.relations.contains(.inLane), try !mayStart(row.id) { return nil }
         if let period = row.period {
             // A calendar's.
             if period == .zero {
@@ -229,6 +231,7 @@ extension Transaction {
                 reason = ?
             WHERE id = ?
             """, [reason, id])
+        try setAsideInLane(id)
         try report(id, reason)
         try trimQuarantine(after: id)
     }

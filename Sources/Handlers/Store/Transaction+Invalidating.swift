@@ -28,7 +28,7 @@ extension Transaction {
                 try bury(id, stored, outcome, reason, result)
                 return nil
             },
-            storeUnfinished: { stored, unfinished in try keep(id, unfinished) })
+            storeUnfinished: { stored, unfinished in try keep(id, unfinished, stored.relations) })
     }
 
     /// Invalidates a handler inside the one that runs now, in its savepoint.

@@ -20,7 +20,7 @@ struct UnfinishedCall {
     /// Whether it is invalidated next, because it failed for good.
     private(set) var runsOrElse = false
     /// Whether it was not run because a runner must run it.
-    private let isQueued: Bool
+    let isQueued: Bool
     private(set) var reason: String
     /// The call and its context; nil if it cannot be stored, so that the caller must call again.
     var call: [UInt8]?
@@ -183,7 +183,7 @@ struct UnfinishedCall {
 
 extension Transaction {
     /// Keeps a handler that could not run, with what arrived for it.
-    func keep(_ id: AnyHandlerID, _ unfinished: UnfinishedCall) throws(HandlerError) {
+    func keep(_ id: AnyHandlerID, _ unfinished: UnfinishedCall, _ relations: Relations) throws(HandlerError) {
         let changed = try connection.execute(
             """
             UPDATE handler SET state = ?, due = ?, connected_due = NULL, lane = ?, attempts = ?, reason = ?,
@@ -201,6 +201,7 @@ extension Transaction {
         if let due = unfinished.due {
             newDue.add(unfinished.scope == nil ? try scope(of: id) : unfinished.scope, wall: due)
         }
+        if relations.contains(.inLane) { try settleInLane(id, unfinished) }
         if unfinished.isFinal { try report(unfinished, of: id) }
         if unfinished.state == .quarantined { try trimQuarantine(after: id) }
     }
@@ -227,8 +228,12 @@ extension Transaction {
                 stored.arguments.count + unfinished.size,
             ])
         newDue.add(unfinished.scope, wall: unfinished.due)
+        let call = AnyHandlerID(rawValue: connection.lastInsertedRow)
+        if stored.relations.contains(.ordered), let id = stored.id {
+            try add(call, toCallsOf: id, unfinished)
+        }
         if unfinished.isFinal {
-            try report(unfinished, of: AnyHandlerID(rawValue: connection.lastInsertedRow))
+            try report(unfinished, of: call)
             unfinished.record(dropped: try trimQuarantine(of: stored.name))
         }
         if stored.deaths > 0, let id = stored.id {

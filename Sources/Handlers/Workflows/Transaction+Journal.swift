@@ -43,7 +43,7 @@ extension Transaction {
                 try Failpoint.afterHandler.hit()
                 return nil
             },
-            storeUnfinished: { _, unfinished in try keep(row.id, unfinished) })
+            storeUnfinished: { stored, unfinished in try keep(row.id, unfinished, stored.relations) })
     }
 
     private func settle(

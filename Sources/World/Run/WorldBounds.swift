@@ -26,7 +26,8 @@ struct WorldBounds {
     ]
     /// Tables of features that worlds do not use.
     private static let unused: Set<String> = [
-        "calendar", "capability", "capability_query", "contact_presence", "entity", "occupant",
+        "calendar", "capability", "capability_query", "contact_presence", "entity", "lane", "lane_entry",
+        "occupant",
         "push_registration",
         "push_removal", "room", "room_invitation", "room_message", "room_watch", "subscription_request",
     ]

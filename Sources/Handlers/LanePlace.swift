@@ -1,0 +1,29 @@
+/// The place of a handler in a lane.
+///
+/// ```swift
+/// LanePlace("mail", priority: 3, orderedBy: "customer-17")
+/// ```
+public struct LanePlace: Hashable, Sendable {
+    /// The name of the lane.
+    public let lane: String
+    /// How urgent it is: one more is worth a minute of waiting.
+    public let priority: Int
+    /// Handlers of the lane with the same key run one after the other; nil for one that waits for no other.
+    public let orderKey: String?
+
+    /// How much sooner one step of priority lets a handler start. One of a lower priority waits so much longer and no more.
+    public static let agingTime = Duration.seconds(60)
+    /// The priorities that a place may have.
+    public static let priorities = -100...100
+
+    /// Describes a place; the step that stores it checks it.
+    ///
+    /// - Parameters:
+    ///   - lane: The name of the lane, 1 to 128 bytes of UTF-8, without U+0000. A lane that nobody described has no limits.
+    ///   - priority: -100 to 100. A handler starts before all that came up to ``agingTime`` earlier and have one less.
+    ///   - key: 1 to 512 bytes of UTF-8, without U+0000. Of the lane's handlers with this key, each starts when the one before it has
+    ///     ended or is quarantined, in the order in which they came, whatever their priorities.
+    public init(_ lane: String, priority: Int = 0, orderedBy key: String? = nil) {
+        (self.lane, self.priority, orderKey) = (lane, priority, key)
+    }
+}

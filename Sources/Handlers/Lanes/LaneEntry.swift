@@ -1,0 +1,108 @@
+/// The state of a handler in its lane.
+package enum LaneState: Int64, CaseIterable, StoredState {
+    /// The handler was not called yet; its rank counts from the call.
+    case bound = 0
+    /// It waits for an entry with its order key.
+    case behind = 1
+    /// It waits for a place.
+    case ready = 2
+    /// It has a place: it is leased, or due and about to be called.
+    case placed = 3
+    /// It waits for its next attempt, or for a repair.
+    case away = 4
+}
+
+/// A handler in a lane.
+///
+/// ```text
+///                        ╭─ an earlier one has its order key ──▶ behind ─╮
+///   bound ── called ─────┤                                              ▼
+///     ▲                  ╰──────────────────────────────────────▶ ready ──▶ placed ──▶ ended
+///     │                                                           ▲  ╰───────╮ │ fails, or is not called
+///     ╰── only a handler that was bound before its call           ╰── due ◀─ away
+/// ```
+/// The row of the handler is due while the entry is away with a time or placed. One that is behind or ready has no due time, so that no
+/// runner looks at it.
+struct LaneEntry: Equatable {
+    let id: AnyHandlerID
+    let lane: String
+    var state: LaneState
+    var rank: Int64
+    let orderKey: String?
+    var position: Int64?
+
+    init(
+        _ id: AnyHandlerID, lane: String, state: LaneState, rank: Int64, orderKey: String?, position: Int64?
+    ) {
+        (self.id, self.lane, self.state, self.rank) = (id, lane, state, rank)
+        (self.orderKey, self.position) = (orderKey, position)
+    }
+
+    /// The entry of a new handler.
+    init(_ id: AnyHandlerID, _ place: LanePlace) {
+        self.init(
+            id, lane: place.lane, state: .bound,
+            rank: -Int64(place.priority) * LanePlace.agingTime.milliseconds, orderKey: place.orderKey,
+            position: nil)
+    }
+
+    /// Counts the rank from the call.
+    mutating func start(_ now: Timestamp) {
+        if state == .bound { rank += now.milliseconds }
+    }
+}
+
+extension Transaction {
+    func laneEntry(of id: AnyHandlerID) throws(HandlerError) -> LaneEntry? {
+        try connection.first(
+            "SELECT lane, state, rank, order_key, position FROM lane_entry WHERE handler = ?", [id]
+        ) {
+            LaneEntry(
+                id, lane: $0.text(0), state: LaneState(rawValue: $0.integer(1)) ?? .away,
+                rank: $0.integer(2), orderKey: $0.optionalText(3), position: $0.optionalInteger(4))
+        }
+    }
+
+    func insert(_ entry: LaneEntry) throws(HandlerError) {
+        try connection.execute(
+            "INSERT INTO lane_entry(handler, lane, state, rank, order_key, position) VALUES (?, ?, ?, ?, ?, ?)",
+            [entry.id, entry.lane, entry.state.rawValue, entry.rank, entry.orderKey, entry.position])
+    }
+
+    func store(_ entry: LaneEntry) throws(HandlerError) {
+        try connection.execute(
+            "UPDATE lane_entry SET state = ?, rank = ?, position = ? WHERE handler = ?",
+            [entry.state.rawValue, entry.rank, entry.position, entry.id])
+    }
+
+    func gate(of lane: String) throws(HandlerError) -> LaneGate? {
+        try connection.first(LaneGate.select, [lane], LaneGate.init)
+    }
+
+    func store(_ gate: LaneGate, of lane: String) throws(HandlerError) {
+        try connection.execute(
+            """
+            UPDATE lane SET concurrency = ?, rate = ?, rate_period = ?, running = ?, paid_until = ?, ahead = ?,
+                ahead_at = ?
+            WHERE name = ?
+            """,
+            [
+                gate.concurrency, gate.rate?.count, gate.rate?.period.milliseconds, gate.running,
+                gate.paidUntil,
+                gate.ahead, gate.aheadAt, lane,
+            ])
+    }
+}
+
+extension LaneGate {
+    static let select =
+        "SELECT concurrency, rate, rate_period, running, paid_until, ahead, ahead_at FROM lane WHERE name = ?"
+
+    init(_ row: borrowing Row) {
+        self.init(
+            concurrency: row.optionalInteger(0).map { Int($0) },
+            rate: row.isNull(1) ? nil : LaneRate(Int(row.quantity(1)), per: row.duration(2)),
+            running: Int(row.quantity(3)), paidUntil: row.integer(4), ahead: row.optionalInteger(5),
+            aheadAt: row.optionalTimestamp(6))
+    }
+}

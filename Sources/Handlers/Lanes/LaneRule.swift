@@ -1,0 +1,113 @@
+/// A number of starts for each period.
+///
+/// ```swift
+/// LaneRate(100, per: .seconds(60))
+/// ```
+///
+/// It is a token bucket: that many may start at once after a pause, then one for each part of the period. The bucket is stored, so that all
+/// processes share it. Every attempt counts, except one that follows the death of a process.
+public struct LaneRate: Hashable, Sendable {
+    /// How many may start.
+    public let count: Int
+    /// In how much time of the wall clock.
+    public let period: Duration
+
+    // The maximum of `count`.
+    static let maximumCount = 1_000_000
+    // The maximum of `period` in milliseconds: 31 days.
+    static let maximumPeriod: Int64 = 31 * 86_400_000
+
+    /// Describes a rate; ``Step/setLane(_:)`` checks it.
+    ///
+    /// - Parameters:
+    ///   - count: The number of starts, 1 to 1 000 000.
+    ///   - period: The time for them, 1 millisecond to 31 days; a part of a millisecond is dropped.
+    public init(_ count: Int, per period: Duration) { (self.count, self.period) = (count, period) }
+}
+
+/// The limits of a lane.
+///
+/// ```swift
+/// try store.step { step in
+///     try step.setLane(LaneRule("mail", concurrency: 4, rate: LaneRate(100, per: .seconds(60))))
+/// }
+/// ```
+public struct LaneRule: Hashable, Sendable {
+    /// The name of the lane.
+    public let name: String
+    /// How many of its handlers run at the same time, in all processes together; nil for any number.
+    public let concurrency: Int?
+    /// How many of them start in a time; nil for any number.
+    public let rate: LaneRate?
+
+    /// Describes a lane; ``Step/setLane(_:)`` checks it.
+    ///
+    /// - Parameters:
+    ///   - name: 1 to 128 bytes of UTF-8, without U+0000.
+    ///   - concurrency: How many of its handlers run at the same time, 1 or more; nil for any number.
+    ///   - rate: How many of them start in a time; nil for any number.
+    public init(_ name: String, concurrency: Int? = nil, rate: LaneRate? = nil) {
+        (self.name, self.concurrency, self.rate) = (name, concurrency, rate)
+    }
+}
+
+// MARK: Checks
+
+extension LaneRule {
+    func check() throws(HandlerError) {
+        try Lanes.check(name: name)
+        if let concurrency, concurrency < 1 {
+            throw Lanes.invalid(
+                "the concurrency of the lane '\(name)' is \(concurrency); it must be 1 or more, or nil for any"
+            )
+        }
+        try rate?.check(name)
+    }
+}
+
+extension LaneRate {
+    fileprivate func check(_ name: String) throws(HandlerError) {
+        guard 1...Self.maximumCount ~= count, 1...Self.maximumPeriod ~= period.milliseconds else {
+            throw Lanes.invalid(
+                "the rate of the lane '\(name)' is \(count) in \(period); it must be 1 to \(Self.maximumCount) in 1 ms to 31 days, or nil for any"
+            )
+        }
+    }
+}
+
+extension LanePlace {
+    func check() throws(HandlerError) {
+        try Lanes.check(name: lane)
+        guard Self.priorities ~= priority else {
+            throw Lanes.invalid(
+                "the priority \(priority) in the lane '\(lane)' is not one of \(Self.priorities.lowerBound) to \(Self.priorities.upperBound)"
+            )
+        }
+        guard let orderKey else { return }
+        guard 1...Transaction.longestKey ~= orderKey.utf8.count, !orderKey.utf8.contains(0) else {
+            throw Lanes.invalid(
+                "an order key has 1 to \(Transaction.longestKey) bytes and no U+0000; one of the lane '\(lane)' has \(orderKey.utf8.count) bytes"
+            )
+        }
+    }
+}
+
+/// Limits of lanes that are not those of one of them.
+enum Lanes {
+    /// The maximum number of bytes of a name.
+    static let longestName = 128
+    /// The maximum number of lanes with limits.
+    static let maximum = 1000
+    /// The lane of the calls of ordered standing handlers. No program can name it, and it has no limits.
+    static let standing = ""
+
+    static func invalid(_ message: String) -> HandlerError { HandlerError(.invalidLane, message) }
+
+    static func check(name: String) throws(HandlerError) {
+        guard 1...longestName ~= name.utf8.count, !name.utf8.contains(0) else {
+            throw invalid(
+                "the name of a lane has 1 to \(longestName) bytes and no U+0000; this one has \(name.utf8.count) bytes"
+            )
+        }
+    }
+}

@@ -1,0 +1,374 @@
+import HandlersTestKit
+import Synchronization
+import TestThreads
+import Testing
+
+@testable import Handlers
+
+/// Runs until a test lets it end, by its name.
+private struct Hold: AsyncHandler {
+    static let id = "lanes.hold"
+    static let retry = RetryPolicy(attempts: 2, firstDelay: .zero)
+    var name: String
+
+    struct Visits {
+        var running: [String] = []
+        var most = 0
+        var free: Set<String> = []
+    }
+    static let visits = Mutex(Visits())
+
+    func run(_ call: AsyncCall<Job>) async throws {
+        Self.visits.withLock { visits in
+            visits.running.append(name)
+            visits.most = max(visits.most, visits.running.count)
+        }
+        defer { Self.visits.withLock { visits in visits.running.removeAll { $0 == name } } }
+        while !Self.visits.withLock({ $0.free.contains(name) }) {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        try call.end { [name] in try $0.note(name) }
+    }
+
+    static func free(_ name: String) { visits.withLock { _ = $0.free.insert(name) } }
+    static func reset() { visits.withLock { $0 = Visits() } }
+}
+
+/// Fails until its attempt `until`, when its word says so.
+private struct Mail: Handler {
+    static let id = "lanes.mail"
+    static let retry = RetryPolicy(attempts: 3, firstDelay: .seconds(10), factor: 1)
+    var name: String
+    var until = 1
+    func run(_ call: borrowing Call<Job>) throws {
+        if call.attempt < until { throw Failure() }
+        try call.step.note(name)
+    }
+}
+
+/// Known to the next version of the program only.
+private struct Later: Handler {
+    static let id = "lanes.later"
+    var name: String
+    func run(_ call: borrowing Call<Job>) throws { try call.step.note(name) }
+}
+
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct LaneTests {
+    private static let handlers: [any DurableHandler.Type] = [Hold.self, Mail.self, Gone.self, Say.self]
+
+    @discardableResult
+    private func enqueue(
+        _ rig: Rig, _ name: String, until: Int = 1, _ place: LanePlace
+    ) throws -> HandlerID<Job> {
+        try rig.store.step {
+            try $0.enqueue(Mail(name: name, until: until).durable, with: Job(), lane: place)
+        }
+    }
+
+    private func set(_ rig: Rig, _ rule: LaneRule) throws { try rig.store.step { try $0.setLane(rule) } }
+
+    private func status(_ rig: Rig, _ name: String = "mail") throws -> LaneStatus {
+        try rig.store.read { try $0.laneStatus(name) }
+    }
+
+    private func run(_ rig: Rig, for time: Duration, step: Duration = .seconds(1)) throws {
+        var passed = Duration.zero
+        while passed < time {
+            try rig.runner.runDue()
+            rig.clock.advance(by: step)
+            passed += step
+        }
+        try rig.runner.runDue()
+    }
+
+    private func until(_ isTrue: () throws -> Bool) async throws {
+        for _ in 0..<10_000 where try !isTrue() { try await Task.sleep(for: .milliseconds(2)) }
+        #expect(try isTrue())
+    }
+
+    // MARK: Concurrency
+
+    @Test(
+        "H27 no more async handlers of a lane run than its limit, in all processes; each ending starts the next one in any of them"
+    )
+    func concurrency() async throws {
+        Hold.reset()
+        try await withFolder { folder in
+            let stores = try (0..<2).map { _ in
+                try openStore(folder.file(), Self.handlers, time: TimeSource())
+            }
+            let runners = try stores.map { try HandlerRunner($0, .init(leases: 8)) }
+            defer { for runner in runners { runner.close() } }
+            try stores[0].step { step in
+                try step.setLane(LaneRule("mail", concurrency: 2))
+                for name in ["a", "b", "c", "d", "e"] {
+                    try step.enqueue(Hold(name: name).durable, with: Job(), lane: LanePlace("mail"))
+                }
+            }
+            for runner in runners { try runner.start() }
+            func running() -> [String] { Hold.visits.withLock { $0.running.sorted() } }
+            try await until { running() == ["a", "b"] }
+            let status = try stores[1].read { try $0.laneStatus("mail") }
+            #expect(status.running == 2 && status.waiting == 3 && status.standstill == .full(places: 2))
+            #expect(status.description == "mail: 2 running, 3 waiting: all 2 places are taken")
+            // Those that wait are due for nobody.
+            #expect(try stores[0].integer("SELECT count(*) FROM handler WHERE due IS NOT NULL") == 0)
+            Hold.free("b")
+            try await until { running() == ["a", "c"] }
+            for name in ["a", "c", "d", "e"] { Hold.free(name) }
+            try await until { try stores[0].notes().count == 5 }
+            #expect(Hold.visits.withLock { $0.most } == 2)
+            #expect(try stores[0].read { try $0.laneStatus("mail") }.running == 0)
+            #expect(try stores[0].integer("SELECT count(*) FROM lane_entry") == 0)
+        }
+    }
+
+    @Test("H27 an invalidated, a discarded and a failed handler free their places")
+    func frees() async throws {
+        Hold.reset()
+        try await withFolder { folder in
+            let store = try openStore(folder.file(), Self.handlers, time: TimeSource())
+            let runner = try HandlerRunner(store)
+            defer { runner.close() }
+            try runner.start()
+            let ids = try store.step { step in
+                try step.setLane(LaneRule("mail", concurrency: 1))
+                return try ["a", "b", "c"].map {
+                    try step.enqueue(Hold(name: $0).durable, with: Job(), lane: LanePlace("mail"))
+                }
+            }
+            func isRunning(_ name: String) -> Bool { Hold.visits.withLock { $0.running == [name] } }
+            try await until { isRunning("a") }
+            try store.step { _ = try $0.invalidate(ids[0], reason: .cancelled) }
+            try await until { isRunning("b") }
+            try store.step { try $0.discard(ids[1]) }
+            try await until { isRunning("c") }
+            #expect(try store.read { try $0.laneStatus("mail") }.running == 1)
+            Hold.free("c")
+            try await until { try store.notes() == ["c"] }
+            #expect(try store.read { try $0.laneStatus("mail") }.running == 0)
+        }
+    }
+
+    @Test("H27 a lane gets its limits later, and counts what runs already; raising a limit starts more")
+    func rules() throws {
+        try withRig(Self.handlers) { rig in
+            for name in ["a", "b", "c"] { try enqueue(rig, name, LanePlace("mail")) }
+            #expect(try status(rig).running == 3)
+            try set(rig, LaneRule("mail", concurrency: 1))
+            for name in ["d", "e"] { try enqueue(rig, name, LanePlace("mail")) }
+            #expect(try status(rig).running == 3 && status(rig).waiting == 2)
+            try set(rig, LaneRule("mail", concurrency: 4))
+            #expect(try status(rig).running == 4 && status(rig).waiting == 1)
+            try set(rig, LaneRule("mail"))
+            #expect(try status(rig).running == 5)
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["a", "b", "c", "d", "e"])
+            #expect(try rig.store.read { try $0.lanes() }.map(\.rule) == [LaneRule("mail")])
+        }
+    }
+
+    // MARK: Order
+
+    @Test("H27 handlers with an order key run in their order, also when the first fails and is tried again")
+    func order() throws {
+        try withRig(Self.handlers) { rig in
+            let place = LanePlace("mail", orderedBy: "ada")
+            try enqueue(rig, "first", until: 3, place)
+            try enqueue(rig, "second", LanePlace("mail", priority: 100, orderedBy: "ada"))
+            try enqueue(rig, "third", place)
+            try enqueue(rig, "other", LanePlace("mail", orderedBy: "eve"))
+            try enqueue(rig, "free", LanePlace("mail"))
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["other", "free"])
+            let standstill = try status(rig).standstill
+            #expect(
+                "\(standstill as Any)".contains("with the order key 'ada', which is pending until"),
+                "\(standstill as Any)")
+            try run(rig, for: .seconds(30))
+            #expect(try rig.store.notes() == ["other", "free", "first", "second", "third"])
+        }
+    }
+
+    @Test(
+        "H27 a quarantined handler lets the next one of its key pass, and comes after them when it is requeued"
+    )
+    func quarantined() throws {
+        try withRig(Self.handlers) { rig in
+            let place = LanePlace("mail", orderedBy: "ada")
+            let bad = try enqueue(rig, "bad", until: 4, place)
+            try enqueue(rig, "next", until: 2, place)
+            try run(rig, for: .seconds(25))
+            #expect(try rig.status(of: bad)?.state == .quarantined)
+            #expect(try rig.store.notes() == [])
+            // "next" waits for its second attempt, and is first now.
+            try rig.store.step { try $0.requeue(bad) }
+            try rig.runner.runDue()
+            #expect(try status(rig).waiting == 1)
+            try run(rig, for: .seconds(15))
+            #expect(try rig.store.notes() == ["next"])
+            #expect(try rig.status(of: bad)?.state == .pending)
+        }
+    }
+
+    @Test("H27 a parked handler holds up the others of its key until a program knows it")
+    func parked() throws {
+        try withFolder { folder in
+            let clock = VirtualClock()
+            try withRig(folder.file(), Self.handlers, clock: clock) { rig in
+                let place = LanePlace("mail", orderedBy: "ada")
+                try rig.store.step {
+                    try $0.enqueue(Later(name: "later").durable, with: Job(), lane: place)
+                }
+                try enqueue(rig, "next", place)
+                try rig.runner.runDue()
+                #expect(try rig.store.notes() == [])
+                #expect("\(try status(rig).standstill as Any)".contains("which is parked"))
+            }
+            try withRig(folder.file(), Self.handlers + [Later.self], clock: clock) { rig in
+                try rig.runner.runDue()
+                #expect(try rig.store.notes() == ["later", "next"])
+            }
+        }
+    }
+
+    // MARK: Rate and priority
+
+    @Test("H27 a rate limits how many start in a time, whatever process they start in")
+    func rate() throws {
+        try withFolder { folder in
+            let clock = VirtualClock()
+            try withRig(folder.file(), Self.handlers, clock: clock) { rig in
+                try set(rig, LaneRule("mail", rate: LaneRate(2, per: .seconds(10))))
+                for name in ["a", "b", "c", "d", "e"] { try enqueue(rig, name, LanePlace("mail")) }
+                #expect(try rig.runner.runDue() == .seconds(5))
+                #expect(try rig.store.notes() == ["a", "b"])
+                #expect(try status(rig).standstill == .rate(until: clock.wall + .seconds(5)))
+            }
+            try withRig(folder.file(), Self.handlers, clock: clock) { rig in
+                clock.advance(by: .milliseconds(4999))
+                try rig.runner.runDue()
+                #expect(try rig.store.notes().count == 2)
+                clock.advance(by: .milliseconds(1))
+                try rig.runner.runDue()
+                #expect(try rig.store.notes() == ["a", "b", "c"])
+                try run(rig, for: .seconds(10))
+                #expect(try rig.store.notes() == ["a", "b", "c", "d", "e"])
+                #expect(try status(rig).running == 0)
+            }
+        }
+    }
+
+    @Test("H27 a wall clock that is set back does not hold a lane up for longer than a period")
+    func setBack() throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, LaneRule("mail", rate: LaneRate(1, per: .seconds(60))))
+            for name in ["a", "b", "c"] { try enqueue(rig, name, LanePlace("mail")) }
+            try rig.runner.runDue()
+            rig.clock.setWall(Timestamp(milliseconds: rig.now - 86_400_000))
+            try run(rig, for: .seconds(60))
+            #expect(try rig.store.notes().count == 2)
+            try run(rig, for: .seconds(30))
+            #expect(try rig.store.notes() == ["a", "b", "c"])
+        }
+    }
+
+    @Test("H27 a step of priority is worth a minute of waiting")
+    func priority() throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, LaneRule("mail", concurrency: 1))
+            let blocker = try enqueue(rig, "blocker", LanePlace("mail"))
+            try enqueue(rig, "old", LanePlace("mail"))
+            rig.clock.advance(by: .seconds(59))
+            try enqueue(rig, "urgent", LanePlace("mail", priority: 1))
+            rig.clock.advance(by: .seconds(2))
+            try enqueue(rig, "late", LanePlace("mail", priority: 1))
+            try enqueue(rig, "low", LanePlace("mail", priority: -1))
+            _ = blocker
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["blocker", "urgent", "old", "late", "low"])
+        }
+    }
+
+    // MARK: Where handlers come from
+
+    @Test(
+        "H27 a handler bound in a lane enters it with its call; one that runs in the caller's step does not wait"
+    )
+    func bound() throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, LaneRule("mail", concurrency: 1))
+            let (inStep, first, second) = try rig.store.step { step in
+                (
+                    try step.bind(
+                        Mail(name: "in step", until: 2).durable, lane: LanePlace("mail", orderedBy: "k")),
+                    try step.bind(Hold(name: "x").durable, lane: LanePlace("mail")),
+                    try step.bind(Hold(name: "y").durable, lane: LanePlace("mail"), timeout: .seconds(60))
+                )
+            }
+            #expect(try status(rig).away == 3 && status(rig).running == 0)
+            #expect(try rig.end(first) == .queued)
+            #expect(try rig.end(second) == .queued)
+            #expect(try status(rig).running == 1 && status(rig).waiting == 1)
+            // It is called although the lane is full; only its next attempt waits.
+            #expect("\(try rig.end(inStep))".contains("retrying"))
+            #expect(try rig.store.integer("SELECT count(*) FROM handler WHERE due IS NOT NULL") == 2)
+            try rig.invalidate(first)
+            try rig.invalidate(second)
+            try rig.runWhenDue(inStep)
+            #expect(try rig.store.notes() == ["in step"])
+            #expect(try rig.store.integer("SELECT count(*) FROM lane_entry") == 0)
+            #expect(try status(rig).running == 0)
+        }
+    }
+
+    @Test("H27 handlers of a scope that no process serves lose their places after a while")
+    func unserved() throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, LaneRule("mail", concurrency: 1))
+            let shop = Workshop()
+            try rig.store.step {
+                try $0.enqueue(Mail(name: "shop").durable, with: Job(in: shop), lane: LanePlace("mail"))
+            }
+            try enqueue(rig, "mine", LanePlace("mail"))
+            #expect(try rig.runner.runDue() == .seconds(10))
+            #expect(try rig.store.notes() == [])
+            rig.clock.advance(by: .seconds(5))
+            #expect("\(try status(rig).standstill as Any)".contains("no process has called it"))
+            try run(rig, for: .seconds(20))
+            #expect(try rig.store.notes() == ["mine"])
+            try rig.runner.attach(shop)
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["mine", "shop"])
+            #expect(try status(rig).running == 0)
+        }
+    }
+
+    @Test(
+        "H27 names, limits, priorities and order keys out of their range are refused, and nothing is stored")
+    func refused() throws {
+        try withRig(Self.handlers) { rig in
+            let long = String(repeating: "x", count: 129)
+            let rules = [
+                LaneRule(""), LaneRule(long), LaneRule("a\u{0}"), LaneRule("a", concurrency: 0),
+                LaneRule("a", rate: LaneRate(0, per: .seconds(1))),
+                LaneRule("a", rate: LaneRate(1, per: .zero)),
+                LaneRule("a", rate: LaneRate(1_000_001, per: .seconds(1))),
+                LaneRule("a", rate: LaneRate(1, per: .seconds(32 * 86_400))),
+            ]
+            for rule in rules { #expect(code { try set(rig, rule) } == .invalidLane, "\(rule)") }
+            let places = [
+                LanePlace(""), LanePlace(long), LanePlace("a", priority: 101), LanePlace("a", priority: -101),
+                LanePlace("a", orderedBy: ""), LanePlace("a", orderedBy: String(repeating: "x", count: 513)),
+            ]
+            for place in places {
+                #expect(code { try enqueue(rig, "a", place) } == .invalidLane, "\(place)")
+                #expect(
+                    code { try rig.store.step { _ = try $0.bind(Say(name: "s").durable, lane: place) } }
+                        == .invalidLane)
+            }
+            let (handlers, lanes) = (try rig.handlers(), try rig.store.read { try $0.lanes() })
+            #expect(handlers == [] && lanes == [])
+        }
+    }
+}
