@@ -1,5 +1,7 @@
 /// A handler's type without its generic parameters: decodes the stored arguments and runs it.
-struct Definition: Sendable {
+///
+/// A class, because each call passes it on several times: a copy of a structure with so many references costs more than the call's own code.
+final class Definition: Sendable {
     /// The function of the handler.
     enum Body: Sendable {
         /// Inside the step.
@@ -146,31 +148,52 @@ struct Invocation: Sendable {
     }
 }
 
-/// A handler row as read.
-struct StoredHandler: Sendable {
+/// A handler row as read. A class for the same reason as ``Definition``.
+final class StoredHandler: Sendable {
     /// The row; nil for a handler that runs inside another one.
-    var id: AnyHandlerID?
+    let id: AnyHandlerID?
     let name: String
     let version: Int
     let arguments: [UInt8]
     /// The stored invalidation, if there is one and it was asked for.
-    var orElseBytes: [UInt8]?
+    let orElseBytes: [UInt8]?
     /// The number of failed calls.
-    var attempts = 0
+    let attempts: Int
     /// Number of processes that died while it ran.
-    var deaths = 0
+    let deaths: Int
     /// For a standing handler: the fingerprint of the call in which the process died.
-    var culprit: Int64?
+    let culprit: Int64?
     /// The root of its chain; nil when it is that itself.
-    var trace: AnyHandlerID?
+    let trace: AnyHandlerID?
     /// What the program calls it; read where the row is taken.
-    var key: String?
+    let key: String?
     /// Whether a process runs it under a lease.
-    var isLeased = false
+    let isLeased: Bool
     /// What other tables hold of it, and what its ending concerns.
-    var relations: Relations = []
+    let relations: Relations
     /// Whether it stays after the call.
-    var isStanding = false
+    let isStanding: Bool
+
+    init(
+        id: AnyHandlerID? = nil, name: String, version: Int, arguments: [UInt8], orElseBytes: [UInt8]? = nil,
+        attempts: Int = 0, deaths: Int = 0, culprit: Int64? = nil, trace: AnyHandlerID?, key: String? = nil,
+        isLeased: Bool = false, relations: Relations = [], isStanding: Bool = false
+    ) {
+        (self.id, self.name, self.version, self.arguments) = (id, name, version, arguments)
+        (self.orElseBytes, self.attempts, self.deaths, self.culprit) = (
+            orElseBytes, attempts, deaths, culprit
+        )
+        (self.trace, self.key, self.isLeased) = (trace, key, isLeased)
+        (self.relations, self.isStanding) = (relations, isStanding)
+    }
+
+    /// The same row, with what was read of it later.
+    func with(_ relations: Relations, key: String?) -> StoredHandler {
+        StoredHandler(
+            id: id, name: name, version: version, arguments: arguments, orElseBytes: orElseBytes,
+            attempts: attempts, deaths: deaths, culprit: culprit, trace: trace, key: key, isLeased: isLeased,
+            relations: relations, isStanding: isStanding)
+    }
 
     /// The root of its chain.
     var root: AnyHandlerID? { trace ?? id }

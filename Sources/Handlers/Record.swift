@@ -75,6 +75,13 @@ func plainReason(_ error: any Error) -> String {
     }
 }
 
+extension String {
+    /// The start of a text; a character that is cut in two becomes U+FFFD.
+    func cut(toBytes limit: Int) -> String {
+        utf8.count <= limit ? self : String(decoding: utf8.prefix(limit), as: UTF8.self)
+    }
+}
+
 func pathText(_ path: [any CodingKey]) -> String {
     path.isEmpty ? "the top" : path.map(\.stringValue).joined(separator: ".")
 }

@@ -15,9 +15,7 @@ extension Transaction {
             ON CONFLICT(handler) DO UPDATE SET
                 expression = excluded.expression, time_zone = excluded.time_zone, missed = excluded.missed
             """, [id, rule.expression, rule.timeZone, missed.stored])
-        if known == nil, let relations = try relations(of: id) {
-            try set(relations.union(.calendar), of: id)
-        }
+        if known == nil { try add(.calendar, to: id) }
         if let known {
             // A time that has come is called or missed by the rule that it belongs to.
             if let due = known.due, due <= now { return }

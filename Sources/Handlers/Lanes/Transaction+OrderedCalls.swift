@@ -12,7 +12,7 @@ extension Transaction {
     func add(_ call: AnyHandlerID, toCallsOf id: AnyHandlerID, _ unfinished: UnfinishedCall)
         throws(HandlerError)
     {
-        try set(.inLane, of: call)
+        try add(.inLane, to: call)
         try addBound(call, to: LanePlace(Lanes.standing, orderedBy: Self.orderKey(id)))
         try settleInLane(call, unfinished)
     }

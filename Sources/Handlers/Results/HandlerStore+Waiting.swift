@@ -60,7 +60,7 @@ extension Transaction {
     /// Returns the ending of a handler, or has it announced.
     func awaitEnding(of id: AnyHandlerID) throws(HandlerError) -> Ending? {
         if let relations = try relations(of: id) {
-            if !relations.contains(.awaited) { try set(relations.union(.awaited), of: id) }
+            if !relations.contains(.awaited) { try add(.awaited, to: id) }
             return nil
         }
         guard let ending = try Step(self).ending(of: id) else { throw try noSuchHandler(id) }

@@ -19,7 +19,7 @@ extension Transaction {
         try connection.execute(
             "INSERT INTO handler_join(handler, waiting, needed) VALUES (?, ?, ?)",
             [parent, children.count, needed])
-        try set(.parent, of: parent)
+        try add(.parent, to: parent)
         for (position, child) in children.enumerated() { try add(child, to: parent, at: position) }
         try callIfComplete(parent)
     }
@@ -27,8 +27,8 @@ extension Transaction {
     private func add(_ child: AnyHandlerID, to parent: AnyHandlerID, at position: Int) throws {
         let insert =
             "INSERT INTO join_child(handler, parent, position, name) VALUES (?, ?, ?, ?)"
-        let known = try connection.first("SELECT name, kind, relations FROM handler WHERE id = ?", [child]) {
-            (name: $0.text(0), kind: $0.integer(1), relations: Relations(rawValue: $0.integer(2)))
+        let known = try connection.first("SELECT name, kind FROM handler WHERE id = ?", [child]) {
+            (name: $0.text(0), kind: $0.integer(1))
         }
         if let known {
             guard known.kind == Kind.once.rawValue else {
@@ -36,7 +36,7 @@ extension Transaction {
                     .noSuchHandler, "the handler \(child) is a standing one, which does not end; join others")
             }
             try connection.execute(insert, [child, parent, position, known.name])
-            try set(known.relations.union(.child), of: child)
+            try add(.child, to: child)
             return
         }
         guard let ending = try Step(self).ending(of: child) else { throw try noSuchHandler(child) }

@@ -161,14 +161,13 @@ extension Transaction {
     func close<R>(
         _ lease: Lease, returning result: [UInt8]?, _ effects: (borrowing Step) throws -> R
     ) throws -> R {
-        var stored = lease.stored
         let relations = try connection.first(Self.selectLeased, [lease.handler, lease.epoch]) {
             Relations(rawValue: $0.integer(0))
         }
         guard let relations else { throw lease.lost("another process runs it, or it was ended meanwhile") }
-        stored.relations = relations
         try connection.execute("DELETE FROM handler WHERE id = ?", [lease.handler])
-        if relations.contains(.keyed) { stored.key = try takeKey(of: lease.handler) }
+        let key = relations.contains(.keyed) ? try takeKey(of: lease.handler) : nil
+        let stored = lease.stored.with(relations, key: key)
         running = stored
         defer {
             running = nil

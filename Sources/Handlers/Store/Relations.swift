@@ -28,12 +28,13 @@ extension Transaction {
         }
     }
 
-    func set(_ relations: Relations, of id: AnyHandlerID) throws(HandlerError) {
-        try connection.execute("UPDATE handler SET relations = ? WHERE id = ?", [relations.rawValue, id])
+    func add(_ relations: Relations, to id: AnyHandlerID) throws(HandlerError) {
+        try connection.execute(
+            "UPDATE handler SET relations = relations | ? WHERE id = ?", [relations.rawValue, id])
     }
 
-    /// Tells others of an ending.
-    func tell(
+    /// Updates what other tables hold of a handler that has ended.
+    func dropRelations(
         _ relations: Relations, _ id: AnyHandlerID, _ outcome: Outcome, _ reason: InvalidationReason?,
         _ result: [UInt8]?
     ) throws(HandlerError) {

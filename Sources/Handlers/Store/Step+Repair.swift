@@ -5,7 +5,7 @@ extension Step {
     /// A ``HandlerRunner`` calls it at once. One whose call could not be kept waits to be called again.
     ///
     /// - Parameter id: The handler's row.
-    /// - Throws: ``HandlerError`` `noSuchHandler` when there is no such row or it was not set aside.
+    /// - Throws: ``HandlerError`` `noSuchHandler` when there is no such row or it is not quarantined.
     public func requeue<Context>(_ id: HandlerID<Context>) throws {
         try transaction.requeue(AnyHandlerID(id))
     }

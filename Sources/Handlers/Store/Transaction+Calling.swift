@@ -20,7 +20,7 @@ extension Transaction {
     // Made once: a statement is found by its text, soonest by its address.
     private static let selectOnceNotLeased =
         "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
-    private static let selectOncePending =
+    static let selectOncePending =
         "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
     private static let selectStanding =
         "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
@@ -33,9 +33,7 @@ extension Transaction {
     ) throws -> Disposition {
         try attempt(
             StoredCall(outcome, overrides: overrides), context.given,
-            claim: {
-                try claim(id, Self.selectOnceNotLeased)
-            },
+            claim: { try claim(id, Self.selectOnceNotLeased) },
             run: { stored, input in
                 let caller = try invoke(stored, overrides: overrides, context: context, input: &input)
                 guard caller == nil else { return caller }
@@ -64,11 +62,7 @@ extension Transaction {
     func callStanding(_ id: AnyHandlerID, overrides: Record, context: ContextSource) throws -> Disposition {
         try attempt(
             StoredCall(.result, overrides: overrides), context.given,
-            claim: {
-                var stored = try read(id, Self.selectStanding)
-                stored.isStanding = true
-                return stored
-            },
+            claim: { try read(id, Self.selectStanding, isStanding: true) },
             run: { stored, input in
                 if stored.relations.contains(.ordered), try hasWaitingCalls(id) {
                     return registry.definition(named: stored.name).map(Caller.init) ?? .inStep
@@ -228,17 +222,19 @@ extension Transaction {
 
     /// Removes a row and returns it. The step holds the write lock, so no other process claims it in between.
     func claim(_ id: AnyHandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
-        var stored = try read(id, query)
+        let stored = try read(id, query)
         // Two plain statements cost half of one DELETE … RETURNING, which builds a table for its result.
         let deleted = try connection.execute("DELETE FROM handler WHERE id = ?", [id])
         guard deleted == 1 else { throw try noSuchHandler(id) }
-        if stored.relations.contains(.keyed) { stored.key = try takeKey(of: id) }
         // The process that runs it is told.
         if stored.isLeased { newDue.isLeaseLost = true }
-        return stored
+        guard stored.relations.contains(.keyed) else { return stored }
+        return stored.with(stored.relations, key: try takeKey(of: id))
     }
 
-    func read(_ id: AnyHandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
+    func read(
+        _ id: AnyHandlerID, _ query: String, isStanding: Bool = false
+    ) throws(HandlerError) -> StoredHandler {
         let stored = try connection.first(query, [id]) { row in
             StoredHandler(
                 id: id, name: row.text(0), version: Int(row.quantity(1)), arguments: row.blob(2),
@@ -246,7 +242,7 @@ extension Transaction {
                 deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
                 trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)),
                 isLeased: row.optionalInteger(9) == State.leased.rawValue,
-                relations: Relations(rawValue: row.integer(8)))
+                relations: Relations(rawValue: row.integer(8)), isStanding: isStanding)
         }
         guard let stored else { throw try noSuchHandler(id) }
         return stored
@@ -275,7 +271,7 @@ extension Transaction {
             try connection.execute(
                 "INSERT INTO ending_detail(handler, key, result) VALUES (?, ?, ?)", [id, stored.key, result])
         }
-        if !stored.relations.isEmpty { try tell(stored.relations, id, outcome, reason, result) }
+        if !stored.relations.isEmpty { try dropRelations(stored.relations, id, outcome, reason, result) }
     }
 
     func noSuchHandler(_ id: AnyHandlerID) throws(HandlerError) -> HandlerError {

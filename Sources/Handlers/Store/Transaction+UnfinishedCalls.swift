@@ -51,8 +51,7 @@ struct UnfinishedCall {
             runs = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
             attempts = BuiltInFault.forgetAttempts.isOn ? 0 : runs
             // What is wrong may be worded by a peer.
-            reason = String(
-                decoding: plainReason(error).utf8.prefix(Transaction.CallLimits.reason), as: UTF8.self)
+            reason = plainReason(error).cut(toBytes: Transaction.CallLimits.reason)
             keep(call, context: context)
             settle(error, stored, call, context: context, isStored: isStored || self.call != nil, retry, now)
         }
@@ -97,8 +96,7 @@ struct UnfinishedCall {
             _ = try restorable.storedBytes()
             return "its call cannot be stored"
         } catch {
-            let detail = String(decoding: plainReason(error).utf8.prefix(obstacleBytes), as: UTF8.self)
-            return "\(type(of: context)) cannot be stored (\(detail))"
+            return "\(type(of: context)) cannot be stored (\(plainReason(error).cut(toBytes: obstacleBytes)))"
         }
     }
 

@@ -64,7 +64,6 @@ public struct Flow: Sendable {
     /// - Returns: Its result.
     /// - Throws: ``HandlerError`` `noResult` when it ended otherwise or returned nothing, `wrongArgument` when the result has another type; see
     ///   ``Flow`` for others.
-    @discardableResult
     public func run<Value: Decodable>(
         _ handler: Durable<TimerFired>, as type: Value.Type = Value.self
     ) async throws -> Value {
@@ -73,7 +72,7 @@ public struct Flow: Sendable {
 
     /// Has a handler called by a runner, and waits until it has ended.
     ///
-    /// One that is quarantined has not ended: the workflow waits until somebody requeues or invalidates it. Give it `finally: .orElse` in its
+    /// One that is quarantined has not ended: the workflow waits until it is requeued or invalidated. Give it `finally: .orElse` in its
     /// ``RetryPolicy``, and the workflow goes on with the error.
     ///
     /// - Parameter handler: The handler with its arguments.

@@ -4,7 +4,7 @@ import Synchronization
 /// One run of a workflow's function, from its start to its end or to where it waits; a part of one step.
 final class FlowRun: Sendable {
     /// The maximum number of places in a journal.
-    private static let maximumEntries = 10_000
+    static let maximumEntries = 10_000
     /// So long after its first new operation, by the monotonic clock, a run ends and goes on in the next step: others wait for this one.
     private static let slice = Duration.milliseconds(5)
 
@@ -20,25 +20,19 @@ final class FlowRun: Sendable {
         case failed(any Error)
     }
 
-    private enum Stop {
-        case waits
-        case goesOn
-        /// The workflow cannot go on here, or the store failed.
-        case failed(any Error)
-    }
-
-    private struct State {
+    struct State {
         var journal: [Transaction.FlowEntry]
         /// The number of places of the journal that the store has.
         var written: Int
         /// The place of the next operation.
         var position = 0
-        /// When the first operation began that is not in the journal, by the monotonic clock.
+        /// When the first operation started that is not in the journal, by the monotonic clock.
         var start: Duration?
         var now: Timestamp
         var key: String?
         var random: SplitMix?
-        var stop: Stop?
+        /// Why no operation counts any more: what becomes of the workflow, or why it cannot go on here.
+        var stop: Result<End, any Error>?
         /// The numbers of operations that tasks have tried after the stop.
         var late: [Int: Int] = [:]
         /// Whether an operation was tried on another thread.
@@ -53,14 +47,14 @@ final class FlowRun: Sendable {
 
     let workflow: AnyHandlerID
     /// Whose environment its handlers get.
-    private let scope: HandlerScope?
+    let scope: HandlerScope?
     /// The thread of the step, on which the function runs.
-    private let thread = ThreadID.current
-    private let name: String
+    let thread = ThreadID.current
+    let name: String
     private let log: HandlerLog?
-    private let state: Mutex<State>
+    let state: Mutex<State>
     /// Touched only by operations before the stop, all of which run on the thread of the step. A task that stays for ever does not keep it.
-    private nonisolated(unsafe) unowned let transaction: Transaction
+    nonisolated(unsafe) unowned let transaction: Transaction
 
     init(_ stored: StoredHandler, _ context: TimerFired, _ transaction: Transaction) throws(HandlerError) {
         guard let id = stored.id else {
@@ -91,7 +85,7 @@ final class FlowRun: Sendable {
         }
         executor.drain()
         let (stop, isWhole, isForeign) = state.withLock { state in
-            defer { if state.stop == nil { state.stop = .waits } }
+            defer { if state.stop == nil { state.stop = .success(.waits) } }
             return (state.stop, state.position >= state.journal.count, state.isForeign)
         }
         defer {
@@ -104,14 +98,13 @@ final class FlowRun: Sendable {
     }
 
     private func end<Output: Encodable>(
-        _ stop: Stop?, _ outcome: Result<Output, any Error>?, _ isWhole: Bool
+        _ stop: Result<End, any Error>?, _ outcome: Result<Output, any Error>?, _ isWhole: Bool
     ) throws -> End {
         switch (stop, outcome) {
-        case (.failed(let error)?, _): throw error
         case (let stop?, _):
+            let end = try stop.get()
             try write()
-            if case .goesOn = stop { return .goesOn }
-            return .waits
+            return end
         case (nil, nil): throw foreignWait
         case (nil, _?) where !isWhole: throw tooLong
         case (nil, .success(let value)?):
@@ -130,14 +123,18 @@ final class FlowRun: Sendable {
             return Array(state.journal.enumerated().dropFirst(state.written))
         }
         for (position, entry) in new where !(BuiltInFault.forgetPlace.isOn && entry.operation != "sleep") {
-            try transaction.write(entry, at: FlowPlace(workflow: workflow, position: position))
+            try write(entry, at: position)
         }
-        if !new.isEmpty { try transaction.markWorkflow(workflow) }
+    }
+
+    private func write(_ entry: Transaction.FlowEntry, at position: Int) throws(HandlerError) {
+        if position == 0 { try transaction.add(.workflow, to: workflow) }
+        try transaction.write(entry, at: FlowPlace(workflow: workflow, position: position))
     }
 
     /// Stores the places that are new, before the run ends.
     func writeNow() throws {
-        do { try write() } catch { throw stop(.failed(error)) }
+        do { try write() } catch { throw stop(.failure(error)) }
     }
 
     // MARK: Operations
@@ -157,7 +154,7 @@ final class FlowRun: Sendable {
         var entry = Transaction.FlowEntry(operation: operation, at: transaction.now)
         do {
             entry.error = try failure { entry.value = try body(Step(transaction)) }
-        } catch { throw stop(.failed(error)) }
+        } catch { throw stop(.failure(error)) }
         if entry.error != nil { entry.value = nil }
         state.withLock { $0.journal.append(entry) }
         return try pass(entry)
@@ -174,35 +171,32 @@ final class FlowRun: Sendable {
         let operation = Self.operation(kind, name)
         let (place, known) = try next(operation)
         if let known {
-            if known.isOpen { throw stop(.waits) }
+            if known.isOpen { throw stop(.success(.waits)) }
             return try pass(known)
         }
         let entry: Transaction.FlowEntry?
         do {
             try write()
-            try transaction.write(
-                Transaction.FlowEntry(operation: operation, at: transaction.now), at: place)
-            try transaction.markWorkflow(workflow)
+            try write(
+                Transaction.FlowEntry(operation: operation, at: transaction.now), at: place.position)
             let error = try failure {
                 try transaction.set(waiter: bind(Step(transaction), place), at: place)
             }
             if let error { try transaction.resolve(place, error: error) }
             // What it waits for may have come with this.
             entry = try Step(transaction).entry(at: place)
-        } catch { throw stop(.failed(error)) }
-        guard let entry else { throw stop(.failed(mismatch(place, "nothing", operation))) }
+        } catch { throw stop(.failure(error)) }
+        guard let entry else { throw stop(.failure(mismatch(place, "nothing", operation))) }
         state.withLock { state in
             state.journal.append(entry)
             state.written = state.journal.count
         }
-        if entry.isOpen { throw stop(.waits) }
+        if entry.isOpen { throw stop(.success(.waits)) }
         return try pass(entry)
     }
 
-    private static func operation(_ kind: String, _ name: String) -> String {
-        let operation = name.isEmpty ? kind : "\(kind) \(name)"
-        return operation.utf8.count <= 600
-            ? operation : String(decoding: operation.utf8.prefix(600), as: UTF8.self)
+    static func operation(_ kind: String, _ name: String) -> String {
+        (name.isEmpty ? kind : "\(kind) \(name)").cut(toBytes: 600)
     }
 
     /// The next place, and what the journal holds there.
@@ -221,17 +215,17 @@ final class FlowRun: Sendable {
         let place = FlowPlace(workflow: workflow, position: position)
         if let known {
             guard known.operation == operation || canonical(known.operation) == canonical(operation) else {
-                throw stop(.failed(mismatch(place, known.operation, operation)))
+                throw stop(.failure(mismatch(place, known.operation, operation)))
             }
         } else {
-            guard position < Self.maximumEntries else { throw stop(.failed(tooManyEntries)) }
+            guard position < Self.maximumEntries else { throw stop(.failure(tooManyEntries)) }
             let isNew = state.withLock { $0.written < $0.journal.count }
             let now = transaction.monotonicNow
             let start = state.withLock { state in
                 if state.start == nil { state.start = now }
                 return state.start ?? now
             }
-            if isNew, now - start > Self.slice { throw stop(.goesOn) }
+            if isNew, now - start > Self.slice { throw stop(.success(.goesOn)) }
         }
         return (place, known)
     }
@@ -241,19 +235,6 @@ final class FlowRun: Sendable {
         operation.split(separator: " ").map { word in
             let name = word.hasSuffix(",") ? word.dropLast() : word
             return transaction.registry.definition(named: String(name))?.id ?? String(name)
-        }
-    }
-
-    /// Reads a value that this workflow has made itself: another type is a change of its code.
-    func ownValue<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8], of operation: String) throws
-        -> Value
-    {
-        do { return try HandlerResult.value(type, from: bytes, of: operation) } catch {
-            throw stop(
-                .failed(
-                    misfit(
-                        "has a value of 'step \(operation)' that is no \(type); bring back the code that wrote it, or ask flow.version where it changed"
-                    )))
         }
     }
 
@@ -269,8 +250,7 @@ final class FlowRun: Sendable {
             guard transaction.connection.isUsable, !UnfinishedCall.isUnknown(error),
                 (error as? HandlerError)?.isStorageFailure != true
             else { throw error }
-            return String(
-                decoding: plainReason(error).utf8.prefix(Transaction.CallLimits.reason), as: UTF8.self)
+            return plainReason(error).cut(toBytes: Transaction.CallLimits.reason)
         }
     }
 
@@ -280,7 +260,7 @@ final class FlowRun: Sendable {
         return entry.value ?? []
     }
 
-    private func stop(_ stop: Stop) -> any Error {
+    func stop(_ stop: Result<End, any Error>) -> any Error {
         state.withLock { $0.stop = stop }
         return Stopped()
     }
@@ -298,133 +278,5 @@ final class FlowRun: Sendable {
             "the workflow \(self.workflow) ('\(self.name)') goes on after its run has ended; let its loop end when an operation throws"
         }
         await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
-    }
-
-    // MARK: The same in each run
-
-    var now: Timestamp { state.withLock { $0.now } }
-
-    /// Empty for code that goes on after the stop of its run.
-    var idempotencyKey: String {
-        state.withLock { state in
-            if state.stop == nil, state.key == nil, ThreadID.current == thread {
-                state.key = try? transaction.idempotencyKey(of: workflow)
-            }
-            return state.key ?? ""
-        }
-    }
-
-    func random<Number: FixedWidthInteger>(in range: ClosedRange<Number>) -> Number {
-        let key = idempotencyKey
-        var random = state.withLock { $0.random } ?? SplitMix(seed: Self.seed(key))
-        defer { state.withLock { [random] in $0.random = random } }
-        return Number.random(in: range, using: &random)
-    }
-
-    /// FNV-1a.
-    private static func seed(_ key: String) -> UInt64 {
-        key.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
-    }
-
-    func version(_ change: String, _ versions: ClosedRange<Int>) async throws -> Int {
-        let operation = Self.operation("version", change)
-        let isBefore = state.withLock { state in
-            // The operation below says so, where it counts.
-            guard state.stop == nil else { return false }
-            return state.position < state.journal.count
-                && state.journal[state.position].operation != operation
-        }
-        if isBefore, versions.lowerBound > 1 {
-            throw stop(
-                .failed(
-                    misfit("was here before '\(change)' had version 2, and this program cannot run version 1")
-                ))
-        }
-        if isBefore { return versions.lowerBound }
-        let value = try await perform("version", change) { _ in
-            try HandlerResult(versions.upperBound).bytes
-        }
-        let version = try ownValue(Int.self, from: value, of: operation)
-        guard versions.contains(version) else {
-            throw stop(
-                .failed(
-                    misfit(
-                        "has version \(version) of '\(change)', and this program can run the versions \(versions.lowerBound) to \(versions.upperBound)"
-                    )))
-        }
-        return version
-    }
-
-    // MARK: Joins
-
-    func join(
-        _ handlers: [Durable<TimerFired>], _ rule: JoinRule, within time: Duration?
-    ) async throws -> [JoinedChild] {
-        let names = handlers.prefix(3).map(\.name).joined(separator: ", ")
-        let kind = handlers.count == 1 && rule == .all ? "run" : "\(rule.word) of \(handlers.count):"
-        let value = try await wait(kind, names) { step, place in
-            let children = try handlers.map { AnyHandlerID(try step.schedule($0, after: .zero, in: scope)) }
-            let joined = try FlowJoined(flow: place).durable.orElse(FlowGivenUp(flow: place).durable)
-            return AnyHandlerID(
-                try step.join(joined, when: rule, of: children, deadline: time.map { step.now + $0 }))
-        }
-        return try ArgumentCoding.value([JoinedChild].self, from: value)
-    }
-
-    /// The maximum number of bytes of the handlers for which one operation waits.
-    private static let maximumBytes = 16 << 20
-
-    static func stored(_ children: [JoinedChild]) throws(HandlerError) -> [UInt8] {
-        let bytes = try ArgumentCoding.encode(children, named: "the handlers for which a workflow waited")
-        guard bytes.count <= maximumBytes else {
-            throw HandlerError(
-                .argumentNotEncodable,
-                "the results of \(children.count) handlers have \(bytes.count) bytes together, at most \(maximumBytes); let them return less"
-            )
-        }
-        return bytes
-    }
-
-    // MARK: Errors
-
-    private func misfit(_ sentence: String) -> HandlerError {
-        HandlerError(.journalMisfit, "the workflow \(workflow) ('\(name)') \(sentence)")
-    }
-
-    private func mismatch(_ place: FlowPlace, _ known: String, _ operation: String) -> HandlerError {
-        misfit(
-            "has '\(known)' at place \(place.position) of its journal, where this program does '\(operation)'; bring back the code that wrote it, or ask flow.version where it changed"
-        )
-    }
-
-    private var tooLong: HandlerError {
-        let (position, next) = state.withLock { ($0.position, $0.journal[$0.position].operation) }
-        return misfit(
-            "returned before place \(position) of its journal, which holds '\(next)'; bring back the code that wrote it, or ask flow.version where it changed"
-        )
-    }
-
-    private var tooManyEntries: HandlerError {
-        HandlerError(
-            .tooManyEntries,
-            "the workflow '\(name)' has \(Self.maximumEntries) operations in its journal; move a part of them into a workflow of its own, and run that"
-        )
-    }
-
-    private var foreignWait: HandlerError {
-        HandlerError(
-            .foreignWait,
-            "the workflow \(workflow) ('\(name)') awaits something that is not its flow's; do that in an async handler, and flow.run it"
-        )
-    }
-}
-
-extension JoinRule {
-    fileprivate var word: String {
-        switch self {
-        case .all: "all"
-        case .any: "any"
-        case .quorum(let number): "\(number)"
-        }
     }
 }

@@ -13,17 +13,13 @@ extension Transaction {
 
     // MARK: Running
 
-    // Made once: a statement is found by its text, soonest by its address.
-    private static let selectPending =
-        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
-
     /// Runs a workflow up to where it waits or ends.
     func runWorkflow(
         _ row: DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
     ) throws {
         _ = try attempt(
             call, nil,
-            claim: { try read(row.id, Self.selectPending) },
+            claim: { try read(row.id, Self.selectOncePending) },
             run: { stored, input in
                 let definition = try definition(of: stored)
                 let context = try context(of: row, definition, environment)
@@ -65,7 +61,7 @@ extension Transaction {
                 WHERE id = ? AND call = ?
                 """, [due, input, row.id, row.call])
         case .ended(let result):
-            let claimed = try claim(row.id, Self.selectPending)
+            let claimed = try claim(row.id, Self.selectOncePending)
             try bury(row.id, claimed, call.outcome, nil, result)
         case .failed(let error):
             log?.write(.warning, .handlers) {
@@ -81,12 +77,6 @@ extension Transaction {
         try connection.execute(
             "INSERT INTO journal(handler, position, operation, value, error, at) VALUES (?, ?, ?, ?, ?, ?)",
             [place.workflow, place.position, entry.operation, entry.value, entry.error, entry.at])
-    }
-
-    /// Stores that a workflow has a journal.
-    func markWorkflow(_ id: AnyHandlerID) throws(HandlerError) {
-        guard let relations = try relations(of: id), !relations.contains(.workflow) else { return }
-        try set(relations.union(.workflow), of: id)
     }
 
     func set(waiter: AnyHandlerID, at place: FlowPlace) throws(HandlerError) {

@@ -10,6 +10,10 @@ struct WorldBounds {
     /// Whether everything has ended, so that no row may be waiting.
     let isAtRest: Bool
     let hasArchive: Bool
+    /// Whether the application starts workflows, each of which has handlers of its own.
+    let hasErrands: Bool
+    /// The maximum number of rows for each handler that the application has bound.
+    private var rowsOfHandler: Int { hasErrands ? 5 : 2 }
     /// The maximum number of requested archive pages, each of which has an answer.
     private var pages: Int { hasArchive ? sent : 0 }
 
@@ -37,7 +41,9 @@ struct WorldBounds {
     /// - Returns: Nil for a table without a bound.
     private func limit(of table: String) -> Int? {
         if Self.single.contains(table) { return 1 }
-        if Self.waiting.contains(table) { return isAtRest ? 0 : 5 * bound + messages + pages + 30 }
+        if Self.waiting.contains(table) {
+            return isAtRest ? 0 : rowsOfHandler * bound + messages + pages + 30
+        }
         if Self.unused.contains(table) { return 0 }
         return switch table {
         // The query of an archive whose session was lost stays until the next session.
@@ -47,7 +53,7 @@ struct WorldBounds {
         // The server shows the last item again when a session starts.
         case "pubsub_seen_item": min(messages, 64)
         // Endings of the application, of modules' requests at the start of a session, of relays in chains, and of archive pages.
-        case "ending", "ending_detail": 5 * bound + 6 * lives + pages + (addition == nil ? 0 : 20)
+        case "ending", "ending_detail": rowsOfHandler * bound + 6 * lives + pages + (addition == nil ? 0 : 20)
         // A message is stored with its id and its places in archives. A sent message has marks, too.
         case "seen_mark": 4 * sent + bound
         case "seen_sender": 6

@@ -83,6 +83,25 @@ private struct CollectLater: AsyncHandler {
         }
     }
 
+    @Test("H25 a handler with a key that is joined keeps the key, and frees it when it ends")
+    func keyedChild() throws {
+        try withRig(Self.handlers) { rig in
+            let child = try rig.store.step { step in
+                let child = try step.bind(Offer(cents: 1).durable, key: "offer")
+                try step.join(Collect().durable, when: .all, of: [AnyHandlerID(child)])
+                return child
+            }
+            try rig.end(child)
+            #expect(try rig.store.notes() == ["c: 1"])
+            try rig.store.step { step in
+                #expect(
+                    try step.status(ofKey: "offer") == nil
+                        && step.ending(ofKey: "offer")?.handler == AnyHandlerID(child))
+                try step.bind(Offer(cents: 2).durable, key: "offer", ifTaken: .refuse)
+            }
+        }
+    }
+
     @Test("H25 for any or some results the others are canceled, each once, in steps of the runner")
     func some() throws {
         try withRig(Self.handlers) { rig in

@@ -252,7 +252,7 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 a workflow that fails takes back what it did, the newest first, whatever fails then")
+    @Test("H31 a workflow that fails runs its compensations, the newest first, whatever fails then")
     func compensation() async throws {
         try await withFlow({ flow in
             try await flow.compensate(with: Undo(name: "one").durable)
@@ -269,7 +269,7 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 a canceled workflow takes back what it did, and what it waits for is canceled")
+    @Test("H31 a canceled workflow runs its compensations, and what it waits for is canceled")
     func canceled() async throws {
         try await withFlow({ flow in
             try await flow.compensate(with: Undo(name: "one").durable)
@@ -286,7 +286,7 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 a workflow whose wait somebody else invalidated is told")
+    @Test("H31 a workflow whose wait was invalidated by other code goes on with an error")
     func waitInvalidated() async throws {
         try await withFlow({ flow in
             do {
@@ -346,7 +346,7 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 a change with a version lets workflows from before it end as they began")
+    @Test("H31 a change with a version lets workflows from before it end as they started")
     func version() async throws {
         @Sendable func body(_ flow: Flow, _ versions: ClosedRange<Int>?) async throws -> [String] {
             var said = ""

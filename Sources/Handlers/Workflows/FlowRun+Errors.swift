@@ -1,0 +1,33 @@
+/// Reasons why a workflow is parked.
+extension FlowRun {
+    func misfit(_ sentence: String) -> HandlerError {
+        HandlerError(.journalMisfit, "the workflow \(workflow) ('\(name)') \(sentence)")
+    }
+
+    func mismatch(_ place: FlowPlace, _ known: String, _ operation: String) -> HandlerError {
+        misfit(
+            "has '\(known)' at place \(place.position) of its journal, where this program does '\(operation)'; bring back the code that wrote it, or ask flow.version where it changed"
+        )
+    }
+
+    var tooLong: HandlerError {
+        let (position, next) = state.withLock { ($0.position, $0.journal[$0.position].operation) }
+        return misfit(
+            "returned before place \(position) of its journal, which holds '\(next)'; bring back the code that wrote it, or ask flow.version where it changed"
+        )
+    }
+
+    var tooManyEntries: HandlerError {
+        HandlerError(
+            .tooManyEntries,
+            "the workflow '\(name)' has \(Self.maximumEntries) operations in its journal; move a part of them into a workflow of its own, and run that"
+        )
+    }
+
+    var foreignWait: HandlerError {
+        HandlerError(
+            .foreignWait,
+            "the workflow \(workflow) ('\(name)') awaits something that is not its flow's; do that in an async handler, and flow.run it"
+        )
+    }
+}

@@ -1,0 +1,39 @@
+extension FlowRun {
+    func join(
+        _ handlers: [Durable<TimerFired>], _ rule: JoinRule, within time: Duration?
+    ) async throws -> [JoinedChild] {
+        let names = handlers.prefix(3).map(\.name).joined(separator: ", ")
+        let kind = handlers.count == 1 && rule == .all ? "run" : "\(rule.word) of \(handlers.count):"
+        let value = try await wait(kind, names) { step, place in
+            let children = try handlers.map { AnyHandlerID(try step.schedule($0, after: .zero, in: scope)) }
+            let joined = try FlowJoined(flow: place).durable.orElse(FlowGivenUp(flow: place).durable)
+            return AnyHandlerID(
+                try step.join(joined, when: rule, of: children, deadline: time.map { step.now + $0 }))
+        }
+        return try ArgumentCoding.value([JoinedChild].self, from: value)
+    }
+
+    /// The maximum number of bytes of the handlers for which one operation waits.
+    private static let maximumBytes = 16 << 20
+
+    static func stored(_ children: [JoinedChild]) throws(HandlerError) -> [UInt8] {
+        let bytes = try ArgumentCoding.encode(children, named: "the handlers for which a workflow waited")
+        guard bytes.count <= maximumBytes else {
+            throw HandlerError(
+                .argumentNotEncodable,
+                "the results of \(children.count) handlers have \(bytes.count) bytes together, at most \(maximumBytes); let them return less"
+            )
+        }
+        return bytes
+    }
+}
+
+extension JoinRule {
+    fileprivate var word: String {
+        switch self {
+        case .all: "all"
+        case .any: "any"
+        case .quorum(let number): "\(number)"
+        }
+    }
+}
