@@ -78,6 +78,12 @@ extension HandlerStatus {
         """
     }
 
+    /// The condition for a state and a lane, with one parameter: the name of the lane, empty for none.
+    package static func condition(in state: State?, lane: String?) -> String {
+        (state.map { "\($0.stored.condition) AND " } ?? "")
+            + (lane == nil ? "? = ''" : "id IN (SELECT handler FROM lane_entry WHERE lane = ?)")
+    }
+
     static func read(_ row: borrowing Row) throws(HandlerError) -> HandlerStatus {
         let id = AnyHandlerID(rawValue: row.integer(0))
         return HandlerStatus(

@@ -109,6 +109,37 @@ struct InspectFilterTests {
         #expect(try inspect().output.contains("order-16"), "an ending shows its key without a filter, too")
     }
 
+    @Test(
+        "H27 inspect filters handlers by lane, says what each waits for there, and why the lane stands still")
+    func lanes() throws {
+        let (first, second, last) = try store.step { step in
+            try step.setLane(LaneRule("mail", concurrency: 1, rate: LaneRate(100, per: .seconds(60))))
+            let first = try step.enqueue(thank(), with: fired, lane: LanePlace("mail", orderedBy: "Ada"))
+            let second = try step.enqueue(thank(), with: fired, lane: LanePlace("mail", orderedBy: "Ada"))
+            let last = try step.enqueue(thank("Eve"), with: fired, lane: LanePlace("mail"))
+            _ = try step.enqueue(thank("Bob"), with: fired, lane: LanePlace("other"))
+            return (first.rawValue, second.rawValue, last.rawValue)
+        }
+        let found = try found("--lane", "mail", limit: 2)
+        #expect(found.handlers.count == 3 && found.handlers.shown.map(\.row) == [first, second])
+        #expect(found.endings == nil)
+        #expect(
+            try self.found("--lane", "mail", "--argument", "customer=Eve").handlers.shown.map(\.row) == [last]
+        )
+        #expect(try self.found("--lane", "none").handlers.count == 0)
+        #expect(
+            try why(second)
+                == "was called; waits in the lane 'mail' for an earlier handler with the order key 'Ada'")
+        #expect(try why(last) == "was called; waits for a place in the lane 'mail'")
+        #expect(try why(first)?.contains("lane") == false)
+        let lanes = try StoreContents(reader, limit: 1).lanes
+        #expect(lanes.count == 2 && lanes.shown.map(\.name) == ["mail"])
+        #expect(
+            lanes.shown.first?.why == "its only place is taken" && lanes.shown.first?.rate == "100 in 1 min")
+        let text = try inspect().output
+        #expect(text.contains("lanes: 2\n") && text.contains("why nothing starts"), "\(text)")
+    }
+
     @Test("W8 inspect filters handlers by state, and shows no endings then, which have none")
     func states() throws {
         try store.step { step in

@@ -18,7 +18,7 @@ public struct LaneStatus: Hashable, Sendable, CustomStringConvertible {
 
         public var description: String {
             switch self {
-            case .full(let places): "all \(places) places are taken"
+            case .full(let places): places == 1 ? "its only place is taken" : "all \(places) places are taken"
             case .rate(let until): "as many started as may in the time; the next one starts at \(until)"
             case .order(let key, let handler, let state, let until):
                 "waits for the earlier handler \(handler) with the order key '\(key)', which is \(state.rawValue)\(until.map { " until \($0)" } ?? "")"

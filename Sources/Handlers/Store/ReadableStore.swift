@@ -99,6 +99,7 @@ extension ReadableStore where Self: ~Copyable {
     ///   - state: The state; nil for any.
     ///   - name: The stored name; nil for any.
     ///   - trace: The root of the chain to which they belong; nil for any.
+    ///   - lane: The lane in which they are; nil for any or none.
     ///   - arguments: Bound arguments that they have, with equal values; empty for any.
     ///   - start: The row after which to begin, to read a long list in parts.
     ///   - limit: The most to return, from 1.
@@ -107,19 +108,19 @@ extension ReadableStore where Self: ~Copyable {
     /// - Complexity: In the number of handlers that have not ended; all are read until the limit is reached.
     public func handlers(
         in state: HandlerStatus.State? = nil, named name: String? = nil, trace: AnyHandlerID? = nil,
-        arguments: Record = [:], after start: AnyHandlerID? = nil, limit: Int = 100
+        lane: String? = nil, arguments: Record = [:], after start: AnyHandlerID? = nil, limit: Int = 100
     ) throws(HandlerError) -> [HandlerStatus] {
-        let condition = state.map { "\($0.stored.condition) AND " } ?? ""
+        let condition = HandlerStatus.condition(in: state, lane: lane)
         let query = HandlerStatus.select(
             """
-            \(condition)id > ? AND name = coalesce(?, name) AND coalesce(trace, id) = coalesce(?, trace, id)
+            \(condition) AND id > ? AND name = coalesce(?, name) AND coalesce(trace, id) = coalesce(?, trace, id)
             ORDER BY id LIMIT ?
             """)
         var (found, last): ([HandlerStatus], AnyHandlerID) = ([], start ?? AnyHandlerID(rawValue: 0))
         while found.count < limit {
             // Only what has no condition of its own is read in pieces.
             let piece = arguments.isEmpty ? limit : HandlerStatus.piece
-            let rows = try all(query, last, name, trace, piece) {
+            let rows = try all(query, lane ?? "", last, name, trace, piece) {
                 (row) throws(HandlerError) in (status: try HandlerStatus.read(row), arguments: row.blob(3))
             }
             for row in rows where found.count < limit {

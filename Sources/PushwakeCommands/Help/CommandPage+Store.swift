@@ -6,9 +6,9 @@ extension CommandPage {
             name: "inspect", group: .store,
             summary: "show what a store holds, and repair quarantined and parked handlers",
             description: [
-                "Shows owner, session, requests, timers, outbox, what runs, what is parked, quarantined and dropped, and endings. It only reads, beside running and frozen programs, in what a killed one left, or in a copy; arguments that are secret are masked.",
+                "Shows owner, session, requests, timers, lanes, outbox, what runs, what is parked, quarantined and dropped, and endings. It only reads, beside running and frozen programs, in what a killed one left, or in a copy; arguments that are secret are masked.",
                 "Of each handler it says why it has not ended, as far as the store shows that: a handler whose context is a signal looks like one that waits for its call, because only the program knows contexts.",
-                "With --name, --state, --key, --trace or --argument it shows the handlers that meet all of them and nothing else; and the endings, unless --state or --argument is there, which endings do not have.",
+                "With --name, --state, --key, --lane, --trace or --argument it shows the handlers that meet all of them and nothing else; and the endings, unless --state, --lane or --argument is there, which endings do not have.",
                 "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
             ],
             options: [
@@ -23,6 +23,7 @@ extension CommandPage {
                     "Only handlers in this state: pending, parked, quarantined or running.",
                     .choice(HandlerStatus.State.allCases.map(\.rawValue))),
                 Option("--key", "KEY", "Only the handler with this key, and those with it that have ended."),
+                Option("--lane", "NAME", "Only handlers in this lane."),
                 Option("--trace", "ROW", "Only the chain that this handler is the first of."),
                 Option(
                     "--argument", "NAME=VALUE",

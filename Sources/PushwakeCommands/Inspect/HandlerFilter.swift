@@ -6,6 +6,7 @@ package struct HandlerFilter: Equatable {
     package var name: String?
     package var state: HandlerStatus.State?
     package var key: String?
+    package var lane: String?
     /// The root of the chain.
     package var trace: AnyHandlerID?
     /// Bound arguments with equal values.
@@ -14,13 +15,14 @@ package struct HandlerFilter: Equatable {
     package init() {}
 
     var isEmpty: Bool { self == HandlerFilter() }
-    /// Whether endings are shown: an ending has neither a state nor arguments.
-    var includesEndings: Bool { state == nil && arguments.isEmpty }
+    /// Whether endings are shown: an ending has no state, no lane and no arguments.
+    var includesEndings: Bool { state == nil && lane == nil && arguments.isEmpty }
 
     /// - Throws: ``UsageError`` for a value that an option does not take.
     init(_ options: Arguments) throws(UsageError) {
         name = options.value("--name")
         key = options.value("--key")
+        lane = options.value("--lane")
         if let text = options.value("--state") {
             state = HandlerStatus.State(rawValue: text)
             guard state != nil else {
@@ -93,14 +95,14 @@ extension HandlerFilter {
         _ snapshot: borrowing Snapshot, after start: AnyHandlerID?, limit: Int
     ) throws(HandlerError) -> [HandlerStatus] {
         try snapshot.handlers(
-            in: state, named: name, trace: trace, arguments: arguments, after: start, limit: limit)
+            in: state, named: name, trace: trace, lane: lane, arguments: arguments, after: start, limit: limit
+        )
     }
 
     private func count(_ snapshot: borrowing Snapshot) throws(HandlerError) -> Int64 {
-        let condition = state.map { "\($0.stored.condition) AND " } ?? ""
-        return try snapshot.first(
-            "SELECT count(*) FROM handler WHERE \(condition)name = coalesce(?, name) AND coalesce(trace, id) = coalesce(?, trace, id)",
-            name, trace
+        try snapshot.first(
+            "SELECT count(*) FROM handler WHERE \(HandlerStatus.condition(in: state, lane: lane)) AND name = coalesce(?, name) AND coalesce(trace, id) = coalesce(?, trace, id)",
+            lane ?? "", name, trace
         ) { $0.integer(0) } ?? 0
     }
 

@@ -29,6 +29,7 @@ extension StoreContents {
         accounts = try Self.accounts(snapshot, processes)
         requests = try Self.requests(snapshot, limit)
         timers = try Self.timers(snapshot, limit)
+        lanes = try Self.lanes(snapshot, limit)
         outbox = try Self.outbox(snapshot, limit)
         let waits = try WaitReader(snapshot, processes)
         running = try Self.handlers(.running, snapshot, limit, waits)
@@ -106,6 +107,20 @@ extension StoreContents {
                 session: row.optionalInteger(7))
         }
         return Rows(count: try count("request", snapshot), shown: shown)
+    }
+
+    private static func lanes(
+        _ snapshot: borrowing Snapshot, _ limit: Int
+    ) throws(HandlerError) -> Rows<Lane> {
+        let lanes = try snapshot.lanes()
+        let shown = lanes.prefix(limit).map { lane in
+            Lane(
+                name: lane.name, concurrency: lane.rule.concurrency,
+                rate: lane.rule.rate.map { "\($0.count) in \(Span.text($0.period.milliseconds))" },
+                running: lane.running, waiting: lane.waiting, away: lane.away,
+                why: lane.standstill.map { "\($0)" })
+        }
+        return Rows(count: Int64(lanes.count), shown: shown)
     }
 
     private static func outbox(

@@ -9,6 +9,7 @@ extension StoreContents {
         for account in accounts { lines += accountLines(account, style) }
         lines += Self.section("requests", requests, requestTable, style)
         lines += Self.section("timers", timers, timerTable, style)
+        lines += Self.section("lanes", lanes, laneTable, style)
         lines += Self.section("outbox", outbox, outboxTable, style)
         lines += Self.section("running", running, table(of: running), style)
         lines += Self.section("parked", parked, table(of: parked), style)
@@ -140,6 +141,16 @@ extension StoreContents {
                 .span("left", row.left), .span("connected time left", row.connectedLeft),
                 .number("attempts", row.attempts), .text("arguments", row.arguments, least: 8),
                 .text("reason", row.reason, least: 6),
+            ]
+        }
+    }
+
+    private var laneTable: TextTable {
+        TextTable(lanes.shown) { row in
+            [
+                .text("lane", row.name, least: 8), .number("at once", row.concurrency),
+                .text("rate", row.rate), .number("running", row.running), .number("waiting", row.waiting),
+                .number("away", row.away), .text("why nothing starts", row.why, least: 24),
             ]
         }
     }

@@ -99,6 +99,21 @@ package struct StoreContents: Codable {
         package var reason: String?
     }
 
+    /// A lane with limits or handlers.
+    package struct Lane: Codable {
+        package var name: String
+        /// The maximum number of handlers that run at the same time; nil for any number.
+        package var concurrency: Int?
+        /// The maximum number of starts in a period, such as `100 in 1 min`; nil for any number.
+        package var rate: String?
+        package var running: Int
+        package var waiting: Int
+        /// The number of handlers that were not called, wait for their next attempt, or for a repair.
+        package var away: Int
+        /// The reason why no handler starts, while some wait; else nil.
+        package var why: String?
+    }
+
     /// A stanza that the server has not acknowledged.
     package struct Stanza: Codable {
         package var account: String
@@ -170,6 +185,7 @@ package struct StoreContents: Codable {
     package var accounts: [Account]
     package var requests: Rows<Request>
     package var timers: Rows<Timer>
+    package var lanes: Rows<Lane>
     package var outbox: Rows<Stanza>
     package var running: Rows<Handler>
     package var parked: Rows<Handler>

@@ -29,6 +29,7 @@ struct WaitReader {
     {
         var handler = try row(status, snapshot) ?? WaitingHandler(status: status)
         if status.state == .pending, handler.isCalled, handler.left == nil {
+            handler.lane = try lane(status.id, snapshot)
             handler.operation = try operation(status.id, snapshot)
         }
         if handler.period == 0 { handler.calendar = try calendar(status.id, snapshot) }
@@ -80,6 +81,22 @@ struct WaitReader {
         ) { row in
             let waiter = row.optionalInteger(2).map { " (handler \($0))" } ?? ""
             return "'\(row.text(0))' at place \(row.integer(1)) of its journal\(waiter)"
+        }
+    }
+
+    /// What a called handler waits for in its lane.
+    private func lane(
+        _ id: AnyHandlerID, _ snapshot: borrowing Snapshot
+    ) throws(HandlerError) -> String? {
+        try snapshot.first(
+            "SELECT lane, state, order_key FROM lane_entry WHERE handler = ? AND state IN (\(LaneState.behind.sql), \(LaneState.ready.sql))",
+            id
+        ) { row in
+            let (lane, key) = (row.text(0), row.optionalText(2) ?? "")
+            if lane.isEmpty { return "for an earlier call of the standing handler \(key)" }
+            return row.integer(1) == LaneState.ready.rawValue
+                ? "for a place in the lane '\(lane)'"
+                : "in the lane '\(lane)' for an earlier handler with the order key '\(key)'"
         }
     }
 

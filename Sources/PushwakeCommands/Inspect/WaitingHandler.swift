@@ -47,6 +47,8 @@ struct WaitingHandler {
     /// The process that runs it; nil if that is gone.
     var process: Int32?
     var join: Join?
+    /// What it waits for in its lane; nil if it waits for nothing there.
+    var lane: String?
     /// What the account's tables name, such as `the answer of PEER to the request 'ID'`.
     var awaited: String?
 }
@@ -72,6 +74,7 @@ extension WaitingHandler {
         if let invalidation { return "waits for \(runner.text), which invalidates it (\(invalidation))" }
         if let operation { return "is a workflow that waits for \(operation)" }
         if let calendar, left == nil { return "is paused; called \(calendar) once it is resumed" }
+        if let lane { return "was called; waits \(lane)" }
         let left = left ?? 0
         if let period {
             return left > 0
