@@ -46,6 +46,8 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
     case earlyTimer = "early-timer"
     case forgetSignal = "forget-signal"
     case forgetPlace = "forget-place"
+    case crowdLane = "crowd-lane"
+    case forgetOrder = "forget-order"
     // OMEMO.
     case ratchetApart = "ratchet-apart"
 
@@ -112,6 +114,8 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
         case .earlyTimer: "A timer ignores the milliseconds of its delay."
         case .forgetSignal: "A signal that comes before its handler is forgotten."
         case .forgetPlace: "What a workflow did is missing in its journal."
+        case .crowdLane: "A lane lets more handlers run at the same time than it may."
+        case .forgetOrder: "A handler of a lane does not wait for an earlier one with its order key."
         case .ratchetApart:
             "The ratchet of a message commits before the message, which has a step of its own."
         }

@@ -33,16 +33,16 @@ final class Definition: Sendable {
         version = H.version
         retry = H.retry
         availability = H.availability
-        limit = (handler as? any AsyncHandler.Type)?.limit
         context = H.Context.self
         self.place = place
         signature = { () throws(HandlerError) in try HandlerSignature(handler) }
+        // Each of these questions searches all conformances of the program, so none is asked twice.
         if let handler = handler as? any Handler.Type {
-            body = Self.inStep(handler, unknown)
+            (body, limit) = (Self.inStep(handler, unknown), nil)
         } else if let handler = handler as? any AsyncHandler.Type {
-            body = Self.leased(handler, unknown)
+            (body, limit) = (Self.leased(handler, unknown), handler.limit)
         } else if let handler = handler as? any Workflow.Type {
-            body = Self.workflow(handler, unknown)
+            (body, limit) = (Self.workflow(handler, unknown), nil)
         } else {
             // A programming error that would leave its rows waiting for ever: stop at the first start.
             fatalError(

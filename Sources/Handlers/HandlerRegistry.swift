@@ -57,7 +57,9 @@ public final class HandlerRegistry: Sendable {
         let definition = Definition(type, place: "\(file):\(line)", unknownArguments)
         definitions.withLock { definitions in
             for name in [H.id] + H.aliases {
-                if let other = definitions[name] ?? Self.own[name], other.type != ObjectIdentifier(type) {
+                if let other = definitions[name] ?? Self.own(named: name),
+                    other.type != ObjectIdentifier(type)
+                {
                     // A programming error that would call the wrong code later: stop at the first start.
                     fatalError(
                         "two handlers are named '\(name)': \(String(reflecting: other.handler)), registered at \(other.place), and \(String(reflecting: type)), registered at \(file):\(line); rename one of them"
@@ -86,13 +88,18 @@ public final class HandlerRegistry: Sendable {
     }
 
     func definition(named name: String) -> Definition? {
-        definitions.withLock { $0[name] } ?? Self.own[name]
+        definitions.withLock { $0[name] } ?? Self.own(named: name)
     }
 
     /// The runtime's own handlers, which every program knows.
     package static let ownHandlers: [any DurableHandler.Type] = [
         FlowWoken.self, FlowSignaled.self, FlowJoined.self, FlowGivenUp.self,
     ]
+
+    /// One of the runtime's own handlers. Others do not make the table: finding out what types conform to costs a fifth of a short process.
+    private static func own(named name: String) -> Definition? {
+        name.hasPrefix(FlowPlace.prefix) ? own[name] : nil
+    }
 
     private static let own = Dictionary(
         uniqueKeysWithValues: ownHandlers.map {

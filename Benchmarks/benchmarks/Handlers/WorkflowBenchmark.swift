@@ -34,7 +34,7 @@ struct WorkflowBenchmark: Benchmark {
     }
 
     private static func ours(_ path: String) throws -> Double {
-        let store = try BenchmarkStore.open(path)
+        let store = try BenchmarkStore.open(path, [Errand.self, Count.self])
         let runner = try HandlerRunner(store)
         defer { runner.close() }
         let start = ContinuousClock.now

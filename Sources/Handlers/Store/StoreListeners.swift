@@ -5,23 +5,28 @@ import Synchronization
 /// Apart from the store: the watch of other processes wakes them without keeping the store, which would otherwise be closed on the
 /// thread of the watch.
 final class StoreListeners: Sendable {
-    /// The runners of this process, oldest first.
-    private let runners = Mutex<[(runner: ObjectIdentifier, hooks: RunnerHooks)]>([])
+    /// One structure: the type of a lock is made at run time, which a short process notices.
+    private struct State {
+        /// The runners of this process, oldest first.
+        var runners: [(runner: ObjectIdentifier, hooks: RunnerHooks)] = []
+        /// Callbacks to invoke after other processes have committed.
+        var neighborListeners: [ObjectIdentifier: @Sendable () -> Void] = [:]
+    }
+
+    private let state = Mutex(State())
     /// The loop of these runners, which keep it.
     private let dueListener = Mutex(WeakListener())
-    /// Callbacks to invoke after other processes have committed.
-    private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
     /// Signal for consumers of events.
     let news = News()
     /// Signals for those who wait for the endings of handlers.
     let endings = EndingNews()
 
     func addRunner(_ runner: AnyObject, _ hooks: RunnerHooks) {
-        runners.withLock { $0.append((ObjectIdentifier(runner), hooks)) }
+        state.withLock { $0.runners.append((ObjectIdentifier(runner), hooks)) }
     }
 
     func removeRunner(_ runner: AnyObject) {
-        runners.withLock { $0.removeAll { $0.runner == ObjectIdentifier(runner) } }
+        state.withLock { $0.runners.removeAll { $0.runner == ObjectIdentifier(runner) } }
     }
 
     /// Returns the listener that all runners share.
@@ -37,16 +42,16 @@ final class StoreListeners: Sendable {
     }
 
     func addNeighborListener(_ listener: AnyObject, _ action: @escaping @Sendable () -> Void) {
-        neighborListeners.withLock { $0[ObjectIdentifier(listener)] = action }
+        state.withLock { $0.neighborListeners[ObjectIdentifier(listener)] = action }
     }
 
     func removeNeighborListener(_ listener: AnyObject) {
-        neighborListeners.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(listener)) }
+        state.withLock { _ = $0.neighborListeners.removeValue(forKey: ObjectIdentifier(listener)) }
     }
 
     /// Reports a final failure to one runner: the first that serves the scope, else the first of all.
     func report(_ failure: HandlerFailure) {
-        let hooks = runners.withLock { $0.map(\.hooks) }
+        let hooks = state.withLock { $0.runners.map(\.hooks) }
         (hooks.first { $0.serves(failure.scope) } ?? hooks.first)?.failed(failure)
     }
 
@@ -65,7 +70,7 @@ final class StoreListeners: Sendable {
         news.announce()
         endings.announceAll()
         addAllDue()
-        for listener in neighborListeners.withLock({ Array($0.values) }) { listener() }
+        for listener in state.withLock({ Array($0.neighborListeners.values) }) { listener() }
     }
 }
 

@@ -3,10 +3,13 @@ struct FlowPlace: Hashable, Codable, Sendable {
     let workflow: AnyHandlerID
     let position: Int
 
+    /// The start of the names of the handlers below.
+    static let prefix = "workflow."
+
     /// The place that a handler of the runtime fills; nil for other handlers.
     init?(filledBy stored: StoredHandler) {
         struct Bound: Decodable { var flow: FlowPlace }
-        guard stored.name.hasPrefix("workflow."),
+        guard stored.name.hasPrefix(Self.prefix),
             let bound = try? ArgumentCoding.value(Bound.self, from: stored.arguments)
         else { return nil }
         self = bound.flow

@@ -85,7 +85,7 @@ extension SimulatedWorld {
             bound: model.boundCount, messages: server.lastMessage, sent: server.sent,
             lives: lives, powerLosses: powerLosses,
             alive: machine.alive.count, isAtRest: isAtRest, hasArchive: options.hasArchive,
-            hasErrands: options.hasErrands, addition: addition)
+            hasErrands: options.hasErrands, hasLanes: options.hasLanes, addition: addition)
         if let sentence = bounds.violation(of: observer.counts()) { model.fail(sentence) }
     }
 

@@ -88,6 +88,7 @@ extension SimulatedWorld {
         let account = try Account(configuration, store: store)
         process.account = account
         try await account.listen(as: "world", WorldApp.Received().durable)
+        if options.hasLanes { try await account.perform { try WorldApp.setLane(in: $0) } }
         if options.hasPubSub {
             try await account.perform {
                 try account.pubsub.listen(
@@ -126,10 +127,11 @@ extension SimulatedWorld {
     }
 
     /// The kinds of work of the program: 4 and 5 change lists, 6 and 7 are the addition's, 8 publishes, 9 sends signals, 10 starts
-    /// workflows.
+    /// workflows, 11 uses a lane or a calendar.
     private var kindsOfWork: [Int] {
         [0, 1, 2, 3] + (options.hasLists ? [4, 5] : []) + (options.hasPubSub ? [8] : [])
             + (options.hasSignals ? [9, 9] : []) + (options.hasErrands ? [10, 10] : [])
+            + (options.hasLanes ? [11, 11] : [])
             + (addition == nil ? [] : [6, 7])
     }
 
@@ -148,6 +150,7 @@ extension SimulatedWorld {
                     case 4, 5: try WorldApp.change(kind == 4 ? .roster : .blocking, of: account, in: step)
                     case 9: try WorldApp.signal(in: step)
                     case 10: try WorldApp.start(in: step)
+                    case 11: try WorldApp.queue(in: step)
                     case 8: try WorldApp.publish(from: account, in: step)
                     default: try self.addition?.work(account, in: step) ?? WorldApp.work(in: step)
                     }

@@ -37,7 +37,10 @@ package final class SimulatedWorld: @unchecked Sendable {
         var hasPubSub: Bool
         /// Whether handlers are bound with keys and called by signals.
         var hasSignals: Bool
+        /// Whether the application starts workflows.
         var hasErrands: Bool
+        /// Whether handlers run in a lane, with limits and by calendars, and async ones after joins.
+        var hasLanes: Bool
         /// Whether a resumed session continues with the parser of its broken connection.
         var keepsParsers: Bool
     }
@@ -142,6 +145,7 @@ package final class SimulatedWorld: @unchecked Sendable {
             hasArchive: Bool.random(using: &random), hasLists: recipe.seed / 32 % 2 == 0,
             hasPubSub: makeAddition == nil && [0, 3].contains(recipe.seed / 64 % 4),
             hasSignals: recipe.seed / 2 % 5 == 3, hasErrands: recipe.seed / 8 % 6 == 4,
+            hasLanes: recipe.seed / 16 % 7 == 3,
             keepsParsers: recipe.seed / 8 % 4 == 1)
         behavior.offersRosterVersions = options.hasLists
         climate.lists = options.hasLists ? 100 : 0

@@ -28,7 +28,7 @@ package enum WorldApp {
     enum Sight {
         case called(n: Int)
         /// An async handler has started; it has returned or was canceled.
-        case started(n: Int, run: Int)
+        case started(n: Int, run: Int, inLane: Bool)
         case stopped(n: Int, run: Int)
     }
 
@@ -42,14 +42,15 @@ package enum WorldApp {
         [
             Received.self, Answered.self, Abandoned.self, Relay.self, Acknowledged.self, Remind.self,
             Work.self, Changed.self, Noticed.self, Published.self, Heard.self, Listen.self, Speak.self,
-            Met.self, Part.self, Errand.self,
+            Met.self, Part.self, Errand.self, Carry.self, CarryPart.self, CarryLater.self, MetLater.self,
+            Tick.self,
         ] + PubSubService.handlers
     }
 
     /// The ids of the handlers that end entries of `world_bound`.
     static let endingHandlers = [
         Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id, Heard.id, Listen.id,
-        Met.id, Errand.id,
+        Met.id, Errand.id, Carry.id, CarryLater.id, MetLater.id, Tick.id,
     ]
 
     package static func next(in step: borrowing Step) throws(HandlerError) -> Int {
@@ -352,25 +353,28 @@ package enum WorldApp {
         static let retry = RetryPolicy(firstDelay: .milliseconds(5), factor: 1, deaths: .max)
         var n: Int
         func run(_ call: AsyncCall<Job>) async throws {
-            let run = WorldApp.nextRun()
-            WorldApp.report(.started(n: n, run: run))
-            defer { WorldApp.report(.stopped(n: n, run: run)) }
-            try await withTaskCancellationHandler {
+            try await WorldApp.running(n) {
                 n % 3 == 0 ? try await WorldApp.sleep(.seconds(2)) : await WorldApp.pause()
-            } onCancel: {
-                WorldApp.report(.stopped(n: n, run: run))
             }
             try call.end { step in try WorldApp.ended(n, "worked", in: step) }
         }
     }
 
-    private static func nextRun() -> Int {
+    /// Runs the body of an async handler, and reports its start and its end.
+    static func running(_ n: Int, inLane: Bool = false, _ body: () async throws -> Void) async rethrows {
         lastRun += 1
-        return lastRun
+        let run = lastRun
+        WorldApp.report(.started(n: n, run: run, inLane: inLane))
+        defer { WorldApp.report(.stopped(n: n, run: run)) }
+        try await withTaskCancellationHandler {
+            try await body()
+        } onCancel: {
+            WorldApp.report(.stopped(n: n, run: run))
+        }
     }
 
     /// Lets other tasks run.
-    private static func pause() async {
+    static func pause() async {
         await withCheckedContinuation { continuation in Task { continuation.resume() } }
     }
 }

@@ -12,8 +12,10 @@ struct WorldBounds {
     let hasArchive: Bool
     /// Whether the application starts workflows, each of which has handlers of its own.
     let hasErrands: Bool
+    /// Whether the application uses a lane and calendars.
+    let hasLanes: Bool
     /// The maximum number of rows for each handler that the application has bound.
-    private var rowsOfHandler: Int { hasErrands ? 5 : 2 }
+    private var rowsOfHandler: Int { hasErrands ? 5 : hasLanes ? 3 : 2 }
     /// The maximum number of requested archive pages, each of which has an answer.
     private var pages: Int { hasArchive ? sent : 0 }
 
@@ -30,8 +32,7 @@ struct WorldBounds {
     ]
     /// Tables of features that worlds do not use.
     private static let unused: Set<String> = [
-        "calendar", "capability", "capability_query", "contact_presence", "entity", "lane", "lane_entry",
-        "occupant",
+        "capability", "capability_query", "contact_presence", "entity", "occupant",
         "push_registration",
         "push_removal", "room", "room_invitation", "room_message", "room_watch", "subscription_request",
     ]
@@ -46,6 +47,8 @@ struct WorldBounds {
         }
         if Self.unused.contains(table) { return 0 }
         return switch table {
+        case "calendar", "lane_entry": isAtRest || !hasLanes ? 0 : rowsOfHandler * bound
+        case "lane": hasLanes ? 1 : 0
         // The query of an archive whose session was lost stays until the next session.
         case "archive_query": isAtRest ? (hasArchive ? 1 : 0) : pages + 30
         // The listeners for messages and items stay, and one of the addition.

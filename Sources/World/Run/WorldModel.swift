@@ -32,7 +32,7 @@ package final class WorldModel {
     /// How often each timer was called, rolled-back calls included.
     private var calls: [Int: Int] = [:]
     /// The running async handlers: the number of the run, and its process.
-    private var runs: [Int: (run: Int, process: String)] = [:]
+    private var runs: [Int: (run: Int, process: String, inLane: Bool)] = [:]
     private static let callLimit = 30
 
     private var sessions: [Int32: Session] = [:]
@@ -173,6 +173,13 @@ package final class WorldModel {
         for row in look.ended {
             marks.ended = max(marks.ended, row.row)
             endedNumbers.append(row.n)
+            if kind(of: row.n) == "lane", let key = WorldApp.orderKey(row.n),
+                let other = endedNumbers.dropLast().last(where: {
+                    kind(of: $0) == "lane" && WorldApp.orderKey($0) == key
+                }), other > row.n
+            {
+                fail("\(row.n) ended after \(other), which came later in its lane with the same order key")
+            }
             if row.outcome == "early" { fail("\(row.n) was called before its time") }
             if row.outcome == "given up" && !mayBeOlder { fail("\(row.n) was given up") }
             if row.outcome == "forged" { fail("\(row.n) ended with what a stranger sent") }
@@ -276,10 +283,12 @@ package final class WorldModel {
         case .called(let n):
             calls[n, default: 0] += 1
             if calls[n] ?? 0 > Self.callLimit { fail("\(n) was called \(Self.callLimit) times") }
-        case .started(let n, let run):
-            if let other = runs.updateValue((run, process), forKey: n), isAlive(other.process) {
+        case .started(let n, let run, let inLane):
+            if let other = runs.updateValue((run, process, inLane), forKey: n), isAlive(other.process) {
                 fail("\(n) runs in \(other.process) and in \(process) at the same time")
             }
+            let count = inLane ? runs.values.count { $0.inLane && isAlive($0.process) } : 0
+            if count > WorldApp.lane.concurrency { fail("\(count) handlers of a lane run at the same time") }
         case .stopped(let n, let run): if runs[n]?.run == run { runs[n] = nil }
         }
     }
