@@ -13,6 +13,10 @@ import XMPPModules
 enum HostKills {
     static let accounts = number("HOST_ACCOUNTS") ?? 50
     static let kills = number("HOST_KILLS") ?? 20
+    /// All servers, or the one that is named.
+    static let servers = ServerKind.allCases.filter { kind in
+        ProcessInfo.processInfo.environment["HOST_SERVER"].map { $0 == "\(kind)" } ?? true
+    }
     /// The messages between two kills: with more of them, a server cannot let all accounts in before they are killed.
     static let messages = min(accounts / 2, 200)
     /// The longest life, about the time in which all accounts log in; in milliseconds.
@@ -40,7 +44,7 @@ extension RealServerTests {
 
         @Test(
             "A4 fifty accounts in one process that is killed again and again answer each message once, and resume",
-            arguments: ServerKind.allCases)
+            arguments: HostKills.servers)
         func kills(kind: ServerKind) async throws {
             try await withModulesHome(kind) { home in
                 let bots = try (0..<HostKills.accounts).map { _ in try home.scene.addUser() }
