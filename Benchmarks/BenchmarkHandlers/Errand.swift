@@ -13,11 +13,24 @@ public struct Errand: Workflow {
     }
 }
 
-/// One of its handlers.
+/// Counts.
 public struct Count: Handler {
     public static let id = "bench.count"
 
+    public init() {}
+
     public func run(_ call: borrowing Call<TimerFired>) throws {
+        try call.step.execute("UPDATE effect SET total = total + ? WHERE id = 1", 1)
+    }
+}
+
+/// Called when several of them have ended.
+public struct Collect: Handler {
+    public static let id = "bench.collect"
+
+    public init() {}
+
+    public func run(_ call: borrowing Call<Joined>) throws {
         try call.step.execute("UPDATE effect SET total = total + ? WHERE id = 1", 1)
     }
 }

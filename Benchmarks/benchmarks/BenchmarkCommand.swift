@@ -14,6 +14,7 @@ struct BenchmarkCommand {
         StepBenchmark(name: "handlers/group-64", group: 64, goal: 0.6),
         // Where commits wait for a slow disk, two programs are alike, however slow one of them is.
         StepBenchmark(name: "handlers/group-64-no-disk", group: 64, goal: 0.5, place: "/dev/shm"),
+        AdditionBenchmark(),
         PendingBenchmark(),
         ColdStartBenchmark(),
         PeerBenchmark(peer: "huey", script: "Benchmarks/peers/huey_peer.py"),
