@@ -88,7 +88,7 @@ struct SourceStatement {
                 """
         } + ["id = ?", "id = (SELECT handler FROM handler_key WHERE key = ?)"],
         "Transaction+Joins.swift rows": [
-            "SELECT handler FROM join_child WHERE parent = ? AND outcome IS NULL",
+            "SELECT handler FROM join_child WHERE parent = ?",
             "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL",
         ],
         "Transaction+Due.swift isStillDue": ["due <= ?", "connected_due <= ?"],

@@ -153,8 +153,14 @@ extension Step {
 extension ReadableStore where Self: ~Copyable {
     func children(of parent: AnyHandlerID) throws(HandlerError) -> [JoinedChild] {
         try all(
-            "SELECT handler, name, outcome, reason, result FROM join_child WHERE parent = ? ORDER BY position",
-            parent
+            """
+            SELECT join_child.handler, coalesce(ending.name, handler.name), ending.outcome, ending.reason,
+                ending_detail.result
+            FROM join_child LEFT JOIN handler ON handler.id = join_child.handler
+                LEFT JOIN ending ON ending.handler = join_child.handler
+                LEFT JOIN ending_detail ON ending_detail.handler = join_child.handler
+            WHERE parent = ? ORDER BY position
+            """, parent
         ) { JoinedChild($0) }
     }
 }

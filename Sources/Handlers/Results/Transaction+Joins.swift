@@ -25,57 +25,57 @@ extension Transaction {
     }
 
     private func add(_ child: AnyHandlerID, to parent: AnyHandlerID, at position: Int) throws {
-        let insert =
-            "INSERT INTO join_child(handler, parent, position, name) VALUES (?, ?, ?, ?)"
-        let known = try connection.first("SELECT name, kind FROM handler WHERE id = ?", [child]) {
-            (name: $0.text(0), kind: $0.integer(1))
-        }
-        if let known {
-            guard known.kind == Kind.once.rawValue else {
+        try connection.execute(
+            "INSERT INTO join_child(handler, parent, position) VALUES (?, ?, ?)", [child, parent, position])
+        let changed = try connection.execute(
+            "UPDATE handler SET relations = relations | ? WHERE id = ? AND kind = \(Kind.once.sql)",
+            [Relations.child.rawValue, child])
+        if changed == 1 { return }
+        guard let ending = try Step(self).ending(of: child) else {
+            guard try relations(of: child) == nil else {
                 throw HandlerError(
                     .noSuchHandler, "the handler \(child) is a standing one, which does not end; join others")
             }
-            try connection.execute(insert, [child, parent, position, known.name])
-            try add(.child, to: child)
-            return
+            throw try noSuchHandler(child)
         }
-        guard let ending = try Step(self).ending(of: child) else { throw try noSuchHandler(child) }
-        try connection.execute(insert, [child, parent, position, ending.name])
-        try record(child, ending.outcome, ending.reason, ending.returned)
+        try count(ending.outcome, of: child)
     }
 
     /// Counts the ending of a child, and calls its parent if it was the last one that counts.
-    func childEnded(
-        _ child: AnyHandlerID, _ outcome: Outcome, _ reason: InvalidationReason?, _ result: [UInt8]?
-    ) throws(HandlerError) {
-        if let parent = try record(child, outcome, reason, result) { try callIfComplete(parent) }
+    ///
+    /// What the parent reads of it is its ending, which stays as long as the parent waits.
+    func childEnded(_ child: AnyHandlerID, _ outcome: Outcome) throws(HandlerError) {
+        guard try count(outcome, of: child) else { return }
+        let parent = try connection.first(
+            """
+            SELECT handler FROM handler_join
+            WHERE handler = (SELECT parent FROM join_child WHERE handler = ?) AND \(Self.isComplete)
+            """, [child]
+        ) { AnyHandlerID(rawValue: $0.integer(0)) }
+        if let parent { try callJoined(parent) }
     }
 
-    /// - Returns: The parent; nil when that has ended.
+    /// - Returns: False when the parent has ended.
     @discardableResult
-    private func record(
-        _ child: AnyHandlerID, _ outcome: Outcome, _ reason: InvalidationReason?, _ returned: [UInt8]?
-    ) throws(HandlerError) -> AnyHandlerID? {
-        let parent = try connection.first("SELECT parent FROM join_child WHERE handler = ?", [child]) {
-            AnyHandlerID(rawValue: $0.integer(0))
-        }
-        guard let parent else { return nil }
-        try connection.execute(
-            "UPDATE join_child SET outcome = ?, reason = ?, result = ? WHERE handler = ?",
-            [outcome.rawValue, reason?.rawValue, returned, child])
-        try connection.execute(
-            "UPDATE handler_join SET waiting = waiting - 1, needed = needed - ? WHERE handler = ?",
-            [outcome == .result ? 1 : 0, parent])
-        return parent
+    private func count(_ outcome: Outcome, of child: AnyHandlerID) throws(HandlerError) -> Bool {
+        let changed = try connection.execute(
+            """
+            UPDATE handler_join SET waiting = waiting - 1, needed = needed - ?
+            WHERE handler = (SELECT parent FROM join_child WHERE handler = ?)
+            """, [outcome == .result ? 1 : 0, child])
+        return changed == 1
     }
+
+    private static let isComplete = "(waiting = 0 OR coalesce(needed <= 0 OR waiting < needed, FALSE))"
 
     private func callIfComplete(_ parent: AnyHandlerID) throws(HandlerError) {
         let isComplete = try connection.first(
-            """
-            SELECT waiting = 0 OR coalesce(needed <= 0 OR waiting < needed, FALSE) FROM handler_join WHERE handler = ?
-            """, [parent]
-        ) { $0.integer(0) != 0 }
-        guard isComplete == true else { return }
+            "SELECT 1 FROM handler_join WHERE handler = ? AND \(Self.isComplete)", [parent]
+        ) { _ in true }
+        if isComplete == true { try callJoined(parent) }
+    }
+
+    private func callJoined(_ parent: AnyHandlerID) throws(HandlerError) {
         let found = try connection.first(
             "SELECT name, version, state, call, scope FROM handler WHERE id = ?", [parent]
         ) {
@@ -106,7 +106,7 @@ extension Transaction {
             $0.integer(0)
         }
         if let waiting, waiting > 0 {
-            try cancelLater("SELECT handler FROM join_child WHERE parent = ? AND outcome IS NULL", parent)
+            try cancelLater("SELECT handler FROM join_child WHERE parent = ?", parent)
         }
         try connection.execute("DELETE FROM join_child WHERE parent = ?", [parent])
         try connection.execute("DELETE FROM handler_join WHERE handler = ?", [parent])

@@ -44,7 +44,7 @@ extension Transaction {
         if relations.contains(.workflow) { try dropJournal(of: id) }
         if relations.contains(.awaited) { awaited.append(id) }
         if relations.contains(.parent) { try leaveChildren(of: id) }
-        if relations.contains(.child) { try childEnded(id, outcome, reason, result) }
+        if relations.contains(.child) { try childEnded(id, outcome) }
         if relations.contains(.inLane) { try leaveLane(id) }
     }
 }

@@ -153,11 +153,7 @@ public struct Schema: Sendable {
             CREATE TABLE join_child(
                 handler INTEGER PRIMARY KEY,
                 parent INTEGER NOT NULL,
-                position INTEGER NOT NULL,
-                name TEXT NOT NULL,
-                outcome INTEGER,                        -- NULL until it has ended
-                reason TEXT,
-                result BLOB);
+                position INTEGER NOT NULL);
             CREATE UNIQUE INDEX join_child_parent ON join_child(parent, position);
             -- What workflows have done and wait for; see `Flow`.
             CREATE TABLE journal(

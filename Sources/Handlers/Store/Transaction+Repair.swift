@@ -71,6 +71,7 @@ extension Transaction {
             """
             DELETE FROM ending WHERE handler > ? AND handler <= ?
                 AND (ended_at < ? OR handler <= (SELECT max(handler) FROM ending) - ?)
+                AND NOT EXISTS (SELECT 1 FROM join_child WHERE join_child.handler = ending.handler)
             """, [start, handler, time, Self.maximumEndings])
         try connection.execute(
             """

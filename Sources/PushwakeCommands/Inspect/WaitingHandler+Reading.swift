@@ -116,8 +116,10 @@ struct WaitReader {
         }
         guard var join else { return nil }
         join.first = try snapshot.all(
-            "SELECT handler, name FROM join_child WHERE parent = ? AND outcome IS NULL ORDER BY position LIMIT ?",
-            id, Self.namedChildren
+            """
+            SELECT handler.id, handler.name FROM join_child JOIN handler ON handler.id = join_child.handler
+            WHERE parent = ? ORDER BY position LIMIT ?
+            """, id, Self.namedChildren
         ) { "\($0.integer(0)) \($0.text(1))" }
         return join
     }

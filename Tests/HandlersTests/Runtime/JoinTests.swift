@@ -102,6 +102,22 @@ private struct CollectLater: AsyncHandler {
         }
     }
 
+    @Test("H25 the result of a handler is kept as long as the join waits, however long that is")
+    func oldChild() throws {
+        try withRig(Self.handlers) { rig in
+            let runner = try HandlerRunner(rig.store, .init(keepEndings: .seconds(3600)))
+            defer { runner.close() }
+            let (_, children) = try bind(rig, 2, .all)
+            try rig.end(children[0])
+            for _ in 0..<5 {
+                rig.clock.advance(by: .seconds(4000))
+                try runner.runDue()
+            }
+            try rig.end(children[1])
+            #expect(try rig.store.notes() == ["c: 0 1"])
+        }
+    }
+
     @Test("H25 for any or some results the others are canceled, each once, in steps of the runner")
     func some() throws {
         try withRig(Self.handlers) { rig in

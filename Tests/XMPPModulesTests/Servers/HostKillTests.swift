@@ -93,7 +93,8 @@ extension RealServerTests {
                     // It repeats by itself what it handles while a session is resumed: docs/reference/servers.md.
                     if let ejabberd = home.server as? EjabberdServer {
                         #expect(
-                            try ejabberd.waitUntilDepartedAreGone(over: line, deadline: .now + .seconds(30)))
+                            try ejabberd.waitUntilDepartedAreGone(
+                                over: line, deadline: .now + HostKills.patience))
                     }
                     try listBots()
                     host = try start(home, line, file)
