@@ -123,6 +123,24 @@ struct CloseShop: Handler {
     static let id = "shop.close"
     func run(_ call: borrowing Call<TimerFired>) throws {}
 }
+struct Ledger: Handler {
+    static let id = "shop.ledger"
+    func run(_ call: borrowing Call<SignalReceived<Payment>>) throws {}
+}
+struct Text: RestorableContext, Codable {
+    var text: String
+    init(_ text: String) { self.text = text }
+}
+struct Mail: Handler {
+    static let id = "shop.mail"
+    var to: String
+    func run(_ call: borrowing Call<Text>) throws {}
+}
+struct FetchAvatar: AsyncHandler {
+    static let id = "shop.fetch-avatar"
+    var of: String
+    func run(_ call: AsyncCall<Text>) async throws {}
+}
 
 // MARK: Accounts
 
