@@ -5,7 +5,7 @@
 ///     Reminder(text: "tea").durable, key: "tea", ifTaken: .replace, after: .zero, every: .seconds(3600))
 /// ```
 public enum KeyRule: Hashable, Sendable, CaseIterable {
-    /// The other one stays as it is, and its row is returned. It must have the same name and be of the same kind, once or standing;
+    /// The other one stays as it is, and its row is returned; a standing handler gets the new value of `ordered`. It must have the same name and be of the same kind, once or standing;
     /// else the call throws `keyTaken`.
     case keep
     /// The other one is invalidated with the reason ``InvalidationReason/replaced``.
@@ -62,6 +62,8 @@ extension Step {
     ///   - rule: What happens when another handler has the key.
     ///   - isOrdered: Whether a call waits while an earlier one is tried again, is parked or waits for a runner. A ``HandlerRunner`` makes
     ///     the calls that wait, one after the other. A quarantined call lets the later ones pass. False by default: a call is made at once.
+    ///     A handler that stays gets the new value for its later calls. One that takes the key with ``KeyRule/replace`` does not wait for
+    ///     calls of the other.
     /// - Returns: The handler's row; with ``KeyRule/keep`` perhaps that of the other one.
     /// - Throws: ``HandlerError`` `keyTaken`, `invalidKey`, or with the codes of the store.
     @discardableResult
@@ -72,7 +74,7 @@ extension Step {
         HandlerID(
             of: try transaction.bind(
                 handler, kind: .standing, timing: .init(), key: key, ifTaken: rule,
-                relations: isOrdered ? .ordered : []))
+                ordered: isOrdered))
     }
 
     /// Stores a timer that exists once for its key.

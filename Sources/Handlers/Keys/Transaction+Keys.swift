@@ -41,7 +41,7 @@ extension Transaction {
     }
 
     private func check(_ key: String) throws(HandlerError) {
-        guard 1...Self.longestKey ~= key.utf8.count, !key.utf8.contains(0) else {
+        guard key.isName(ofBytes: Self.longestKey) else {
             throw HandlerError(
                 .invalidKey,
                 "a key has 1 to \(Self.longestKey) bytes and no U+0000; this one has \(key.utf8.count) bytes")
@@ -50,20 +50,25 @@ extension Transaction {
 
     // MARK: Binding
 
+    /// - Parameter isOrdered: Whether the calls of a standing handler wait for one another; nil to leave that as it is.
     func bind<Context>(
         _ handler: Durable<Context>, kind: Kind, timing: Timing, key: String, ifTaken rule: KeyRule,
-        relations: Relations = []
+        ordered isOrdered: Bool? = nil
     ) throws -> AnyHandlerID {
         try check(key)
         if let other = try holder(of: key) {
             let isSame = canonical(other.name) == canonical(handler.name) && other.kind == kind.rawValue
-            if rule == .keep, isSame { return other.id }
+            if rule == .keep, isSame {
+                if let isOrdered { try setOrdered(isOrdered, of: other.id) }
+                return other.id
+            }
             guard rule == .replace else { throw taken(key, by: other, isSame ? nil : handler.name) }
             try replace(other)
             // The invalidation handler may have bound another one.
             if let other = try holder(of: key) { throw taken(key, by: other, nil) }
         }
-        let id = try bind(handler, kind: kind, timing: timing, key: key, relations: relations)
+        let id = try bind(
+            handler, kind: kind, timing: timing, key: key, relations: isOrdered == true ? .ordered : [])
         if let definition = registry.definition(named: handler.name), definition.takesSignals {
             try deliverEarlySignals(key, to: id, definition, kind, timing.scope)
         }
@@ -168,4 +173,9 @@ extension Transaction {
             "DELETE FROM early_signal WHERE id IN (SELECT id FROM early_signal WHERE expires_at <= ? LIMIT ?)",
             [now, limit]) == limit
     }
+}
+
+extension String {
+    /// Whether it has 1 to `longest` bytes of UTF-8, without U+0000.
+    func isName(ofBytes longest: Int) -> Bool { 1...longest ~= utf8.count && !utf8.contains(0) }
 }

@@ -2,11 +2,11 @@
 package enum LaneState: Int64, CaseIterable, StoredState {
     /// The handler was not called yet; its rank counts from the call.
     case bound = 0
-    /// It waits for an entry with its order key.
-    case behind = 1
+    /// It waits for an earlier entry with its order key.
+    case blocked = 1
     /// It waits for a place.
     case ready = 2
-    /// It has a place: it is leased, or due and about to be called.
+    /// It has a place: it is leased, or due at the time at which it may start.
     case placed = 3
     /// It waits for its next attempt, or for a repair.
     case away = 4
@@ -15,14 +15,14 @@ package enum LaneState: Int64, CaseIterable, StoredState {
 /// A handler in a lane.
 ///
 /// ```text
-///                        ╭─ an earlier one has its order key ──▶ behind ─╮
+///                        ╭─ an earlier one has its order key ──▶ blocked ╮
 ///   bound ── called ─────┤                                              ▼
 ///     ▲                  ╰──────────────────────────────────────▶ ready ──▶ placed ──▶ ended
 ///     │                                                           ▲  ╰───────╮ │ fails, or is not called
 ///     ╰── only a handler that was bound before its call           ╰── due ◀─ away
 /// ```
-/// The row of the handler is due while the entry is away with a time or placed. One that is behind or ready has no due time, so that no
-/// runner looks at it.
+/// The row of the handler is due while the entry is away with a time or placed. The row of a blocked or ready entry has no due time, so
+/// no runner looks at it.
 struct LaneEntry: Equatable {
     let id: AnyHandlerID
     let lane: String
@@ -55,12 +55,17 @@ struct LaneEntry: Equatable {
 extension Transaction {
     func laneEntry(of id: AnyHandlerID) throws(HandlerError) -> LaneEntry? {
         try connection.first(
-            "SELECT lane, state, rank, order_key, position FROM lane_entry WHERE handler = ?", [id]
-        ) {
-            LaneEntry(
-                id, lane: $0.text(0), state: LaneState(rawValue: $0.integer(1)) ?? .away,
-                rank: $0.integer(2), orderKey: $0.optionalText(3), position: $0.optionalInteger(4))
-        }
+            "SELECT handler, lane, state, rank, order_key, position FROM lane_entry WHERE handler = ?", [id],
+            LaneEntry.init)
+    }
+
+    /// The first entry with an order key.
+    func firstEntry(_ key: String, in lane: String) throws(HandlerError) -> LaneEntry? {
+        try connection.first(
+            """
+            SELECT handler, lane, state, rank, order_key, position FROM lane_entry
+            WHERE lane = ? AND order_key = ? AND position IS NOT NULL ORDER BY position LIMIT 1
+            """, [lane, key], LaneEntry.init)
     }
 
     func insert(_ entry: LaneEntry) throws(HandlerError) {
@@ -82,27 +87,36 @@ extension Transaction {
     func store(_ gate: LaneGate, of lane: String) throws(HandlerError) {
         try connection.execute(
             """
-            UPDATE lane SET concurrency = ?, rate = ?, rate_period = ?, running = ?, paid_until = ?, ahead = ?,
-                ahead_at = ?
+            UPDATE lane SET concurrency = ?, rate = ?, rate_period = ?, running = ?, paid_until = ?, token_waiter = ?,
+                token_at = ?
             WHERE name = ?
             """,
             [
                 gate.concurrency, gate.rate?.count, gate.rate?.period.milliseconds, gate.running,
                 gate.paidUntil,
-                gate.ahead, gate.aheadAt, lane,
+                gate.tokenWaiter, gate.tokenAt, lane,
             ])
+    }
+}
+
+extension LaneEntry {
+    fileprivate init(_ row: borrowing Row) {
+        self.init(
+            AnyHandlerID(rawValue: row.integer(0)), lane: row.text(1),
+            state: LaneState(rawValue: row.integer(2)) ?? .away, rank: row.integer(3),
+            orderKey: row.optionalText(4), position: row.optionalInteger(5))
     }
 }
 
 extension LaneGate {
     static let select =
-        "SELECT concurrency, rate, rate_period, running, paid_until, ahead, ahead_at FROM lane WHERE name = ?"
+        "SELECT concurrency, rate, rate_period, running, paid_until, token_waiter, token_at FROM lane WHERE name = ?"
 
     init(_ row: borrowing Row) {
         self.init(
             concurrency: row.optionalInteger(0).map { Int($0) },
             rate: row.isNull(1) ? nil : LaneRate(Int(row.quantity(1)), per: row.duration(2)),
-            running: Int(row.quantity(3)), paidUntil: row.integer(4), ahead: row.optionalInteger(5),
-            aheadAt: row.optionalTimestamp(6))
+            running: Int(row.quantity(3)), paidUntil: row.integer(4), tokenWaiter: row.optionalInteger(5),
+            tokenAt: row.optionalTimestamp(6))
     }
 }

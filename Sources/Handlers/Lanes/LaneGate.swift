@@ -1,11 +1,11 @@
-/// The free places of a lane, and its token bucket: who may start, and when.
+/// The free places of a lane and its token bucket. They decide when the next entry may start.
 ///
 /// ```text
 ///   nextStart(now) ──▶ nil: no place is free, or an entry waits for the next token already
-///                 ──▶ a time: take(entry, start) ──▶ started(entry) at that time, or leave(entry) ──▶ leave(entry)
+///                 ──▶ a time: admit(entry, start) ──▶ started(entry) at that time, or leave(entry) ──▶ leave(entry)
 /// ```
-/// The first entry that must wait for a token gets its place at once, with the time of the token as its due time. A runner calls it then
-/// like a timer, whatever has become of this process.
+/// The first entry that must wait for a token gets its place at once, with the time of the token as its due time. A runner of any process
+/// calls it then like a timer, also when the process that stored it has ended.
 struct LaneGate: Equatable {
     var concurrency: Int?
     private(set) var rate: LaneRate?
@@ -13,17 +13,19 @@ struct LaneGate: Equatable {
     var running = 0
     /// The time at which the bucket is full again, in milliseconds times the rate's count: so no start is lost to rounding.
     private(set) var paidUntil: Int64 = 0
-    /// The entry that has a place and waits for its token, with the time of that.
-    private(set) var ahead: Int64?
-    private(set) var aheadAt: Timestamp?
+    /// The entry that has a place and waits for its token.
+    private(set) var tokenWaiter: Int64?
+    /// The time at which that entry has its token.
+    private(set) var tokenAt: Timestamp?
 
     init() {}
 
     init(
-        concurrency: Int?, rate: LaneRate?, running: Int, paidUntil: Int64, ahead: Int64?, aheadAt: Timestamp?
+        concurrency: Int?, rate: LaneRate?, running: Int, paidUntil: Int64, tokenWaiter: Int64?,
+        tokenAt: Timestamp?
     ) {
         (self.concurrency, self.rate, self.running) = (concurrency, rate, running)
-        (self.paidUntil, self.ahead, self.aheadAt) = (paidUntil, ahead, aheadAt)
+        (self.paidUntil, self.tokenWaiter, self.tokenAt) = (paidUntil, tokenWaiter, tokenAt)
     }
 
     /// When the next entry may start.
@@ -31,57 +33,81 @@ struct LaneGate: Equatable {
     /// - Returns: Nil while there is no place for it, or another one waits for its token.
     func nextStart(_ now: Timestamp) -> Timestamp? {
         if let concurrency, running >= concurrency, !BuiltInFault.crowdLane.isOn { return nil }
-        if ahead != nil { return nil }
-        return max(now, tokenAt(now))
+        if tokenWaiter != nil { return nil }
+        return max(now, nextToken(now))
     }
 
-    /// When the bucket has a token. A clock that was set back puts that off by a period at most.
-    func tokenAt(_ now: Timestamp) -> Timestamp {
+    /// When the bucket has a token for the next entry. A clock that was set back delays that by a period at most.
+    func nextToken(_ now: Timestamp) -> Timestamp {
         guard let rate else { return now }
+        return token(settled(now, rate) + rate.period.milliseconds, rate, now)
+    }
+
+    /// When the bucket has the last of the tokens that are paid with `paid`. An empty bucket is full a whole period later.
+    private func token(_ paid: Int64, _ rate: LaneRate, _ now: Timestamp) -> Timestamp {
         let (count, period) = (Int64(rate.count), rate.period.milliseconds)
-        // An empty bucket is full a whole period later.
-        let start = settled(now, rate) + period - period * count
+        let start = paid - period * count
         return Timestamp(milliseconds: max(now.milliseconds, (start + count - 1) / count))
     }
 
+    /// The time before which an entry must not start although it is due; nil when it may.
+    ///
+    /// A time that is more than a period away was set by a clock that was ahead, and does not count.
+    func delay(of entry: AnyHandlerID, _ now: Timestamp) -> Timestamp? {
+        guard tokenWaiter == entry.rawValue, let tokenAt, let rate, tokenAt > now else { return nil }
+        return tokenAt <= now + rate.period ? tokenAt : nil
+    }
+
     /// Gives an entry a place and a token.
-    mutating func take(_ entry: AnyHandlerID, at start: Timestamp, _ now: Timestamp) {
+    mutating func admit(_ entry: AnyHandlerID, at start: Timestamp, _ now: Timestamp) {
         running += 1
         guard let rate else { return }
         paidUntil = settled(now, rate) + rate.period.milliseconds
-        if start > now { (ahead, aheadAt) = (entry.rawValue, start) }
+        if start > now { (tokenWaiter, tokenAt) = (entry.rawValue, start) }
     }
 
-    /// The time of an entry has come.
+    /// Ends the wait of an entry for its token.
     mutating func started(_ entry: AnyHandlerID) {
-        if ahead == entry.rawValue { (ahead, aheadAt) = (nil, nil) }
+        if tokenWaiter == entry.rawValue { (tokenWaiter, tokenAt) = (nil, nil) }
     }
 
-    /// Takes the place of an entry back.
+    /// Lets the entry that waits for its token start now: the clock was set back since.
+    mutating func hasten(_ entry: AnyHandlerID, _ now: Timestamp) {
+        if tokenWaiter == entry.rawValue { tokenAt = now }
+    }
+
+    /// Frees the place of an entry.
     ///
-    /// - Parameter isUncalled: Whether it did not start, so that it gives back its token. One whose time had not come does not say so.
+    /// - Parameter isUncalled: Whether no process called the entry, so that its token is free again. The token of an entry that waits for
+    ///   it is free again in any case.
     mutating func leave(_ entry: AnyHandlerID, isUncalled: Bool = false) {
         running = max(0, running - 1)
-        let isAhead = ahead == entry.rawValue
-        if let rate, isAhead || isUncalled { paidUntil -= rate.period.milliseconds }
+        let isWaiter = tokenWaiter == entry.rawValue
+        if let rate, isWaiter || isUncalled { paidUntil -= rate.period.milliseconds }
         started(entry)
     }
 
-    /// Sets the limits. Tokens that were spent stay spent.
+    /// Sets the limits. Tokens that were spent stay spent, and the entry that waits for its token gets the time of the new rate.
     mutating func set(_ rule: LaneRule, _ now: Timestamp) {
         concurrency = rule.concurrency
-        let missing = rate.map { Double(settled(now, $0)) / Double($0.count) - Double(now.milliseconds) } ?? 0
+        let spent = rate.map { old in
+            let spent = Double(settled(now, old) - now.milliseconds * Int64(old.count))
+            return (time: spent / Double(old.count), tokens: spent / Double(old.period.milliseconds))
+        }
         rate = rule.rate.map { LaneRate($0.count, per: .milliseconds($0.period.milliseconds)) }
         guard let rate else {
-            (paidUntil, ahead, aheadAt) = (0, nil, nil)
+            (paidUntil, tokenWaiter, tokenAt) = (0, nil, nil)
             return
         }
-        let longest = Double(rate.period.milliseconds)
-        paidUntil =
-            now.milliseconds * Int64(rate.count) + Int64(min(missing, longest) * Double(rate.count))
+        let (count, period) = (Double(rate.count), Double(rate.period.milliseconds))
+        // What either rate allows less. The token of the entry that waits is spent before the bucket has it.
+        let most = tokenWaiter == nil ? period * count : period * (count + 1)
+        let paid = spent.map { max($0.time * count, $0.tokens * period) } ?? 0
+        paidUntil = now.milliseconds * Int64(rate.count) + Int64(min(paid, most))
+        if tokenWaiter != nil { tokenAt = token(paidUntil, rate, now) }
     }
 
-    /// ``paidUntil`` as the clock stands: what is over counts no longer, and no more than a whole bucket is spent.
+    /// ``paidUntil`` at the time of the clock: a full bucket gets no fuller, and no more than a whole bucket is spent.
     private func settled(_ now: Timestamp, _ rate: LaneRate) -> Int64 {
         let full = now.milliseconds * Int64(rate.count)
         let spent = max(paidUntil - full, 0)

@@ -7,9 +7,9 @@
 /// It is a token bucket: that many may start at once after a pause, then one for each part of the period. The bucket is stored, so that all
 /// processes share it. Every attempt counts, except one that follows the death of a process.
 public struct LaneRate: Hashable, Sendable {
-    /// How many may start.
+    /// The number of starts in each period.
     public let count: Int
-    /// In how much time of the wall clock.
+    /// The period, by the wall clock.
     public let period: Duration
 
     // The maximum of `count`.
@@ -37,7 +37,7 @@ public struct LaneRule: Hashable, Sendable {
     public let name: String
     /// How many of its handlers run at the same time, in all processes together; nil for any number.
     public let concurrency: Int?
-    /// How many of them start in a time; nil for any number.
+    /// How many of them start in each period; nil for any number.
     public let rate: LaneRate?
 
     /// Describes a lane; ``Step/setLane(_:)`` checks it.
@@ -54,6 +54,9 @@ public struct LaneRule: Hashable, Sendable {
 // MARK: Checks
 
 extension LaneRule {
+    /// Whether it limits anything.
+    var hasLimits: Bool { concurrency != nil || rate != nil }
+
     func check() throws(HandlerError) {
         try Lanes.check(name: name)
         if let concurrency, concurrency < 1 {
@@ -84,7 +87,7 @@ extension LanePlace {
             )
         }
         guard let orderKey else { return }
-        guard 1...Transaction.longestKey ~= orderKey.utf8.count, !orderKey.utf8.contains(0) else {
+        guard orderKey.isName(ofBytes: Transaction.longestKey) else {
             throw Lanes.invalid(
                 "an order key has 1 to \(Transaction.longestKey) bytes and no U+0000; one of the lane '\(lane)' has \(orderKey.utf8.count) bytes"
             )
@@ -92,7 +95,7 @@ extension LanePlace {
     }
 }
 
-/// Limits of lanes that are not those of one of them.
+/// Names of lanes, and limits for all lanes together.
 enum Lanes {
     /// The maximum number of bytes of a name.
     static let longestName = 128
@@ -104,7 +107,7 @@ enum Lanes {
     static func invalid(_ message: String) -> HandlerError { HandlerError(.invalidLane, message) }
 
     static func check(name: String) throws(HandlerError) {
-        guard 1...longestName ~= name.utf8.count, !name.utf8.contains(0) else {
+        guard name.isName(ofBytes: longestName) else {
             throw invalid(
                 "the name of a lane has 1 to \(longestName) bytes and no U+0000; this one has \(name.utf8.count) bytes"
             )

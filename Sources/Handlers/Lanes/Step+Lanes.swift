@@ -3,7 +3,7 @@
 /// ```text
 ///   setLane ──▶ lane: concurrency, rate
 ///                        │
-///   enqueue ──▶ waits ───┴──▶ has a place: due ──▶ HandlerRunner ──▶ ended ──▶ the place is the next one's
+///   enqueue ──▶ waits ───┴──▶ has a place: due ──▶ HandlerRunner ──▶ ended ──▶ the next handler gets the place
 ///                 ▲                                    │
 ///                 ╰──────── retry is due ◀─────────────╯ throws
 /// ```
@@ -14,9 +14,10 @@ extension Step {
     /// try step.setLane(LaneRule("mail", concurrency: 4, rate: LaneRate(100, per: .seconds(60))))
     /// ```
     ///
-    /// A program does this each time it starts; what was set last counts. Handlers that run already are not interrupted.
+    /// A program does this each time it starts; the last limits count. Handlers that run already are not interrupted.
     ///
-    /// - Parameter rule: The limits; they replace those that the lane had. At most 1000 lanes have some.
+    /// - Parameter rule: The limits; they replace those that the lane had. At most 1000 lanes have some. A rule without limits frees one of
+    ///   these 1000.
     /// - Throws: ``HandlerError`` `invalidLane` for a name or a limit out of its range, or with the codes of the store.
     public func setLane(_ rule: LaneRule) throws(HandlerError) { try transaction.setLane(rule) }
 
@@ -67,7 +68,7 @@ extension Step {
         let id = try transaction.bind(
             handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope),
             relations: .inLane)
-        try transaction.addBound(id, to: place)
+        try transaction.insert(LaneEntry(id, place))
         return HandlerID(of: id)
     }
 }

@@ -8,12 +8,7 @@ extension Transaction {
 
     // MARK: Entering
 
-    /// Puts a new handler into a lane that waits for its call first.
-    func addBound(_ id: AnyHandlerID, to place: LanePlace) throws(HandlerError) {
-        try insert(LaneEntry(id, place))
-    }
-
-    /// Puts a new handler into a lane that was stored with its call and without a due time.
+    /// Puts a new handler into a lane. The handler was stored with its call and without a due time.
     func addCalled(_ id: AnyHandlerID, to place: LanePlace) throws(HandlerError) {
         let entry = try entered(LaneEntry(id, place))
         try insert(entry)
@@ -24,8 +19,13 @@ extension Transaction {
     func mayStart(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
         guard let entry = try laneEntry(of: id) else { return true }
         guard entry.state == .placed else { return try enter(entry) }
-        // Its token came, so that the next one waits for the one after that.
-        try fillLane(entry.lane, ifRated: true) { $0.started(id) }
+        guard let gate = try gate(of: entry.lane), gate.rate != nil else { return true }
+        if let time = gate.delay(of: id, now) {
+            try setDue(id, time)
+            return false
+        }
+        // Its token came. The next entry waits for the token after that.
+        try fillLane(entry.lane, gate) { $0.started(id) }
         return true
     }
 
@@ -52,7 +52,7 @@ extension Transaction {
         var entry = entry
         entry.start(now)
         entry.position = try position(of: entry)
-        entry.state = try isFirst(entry) ? .ready : .behind
+        entry.state = try isFirst(entry) ? .ready : .blocked
         return entry
     }
 
@@ -72,17 +72,8 @@ extension Transaction {
         ) { $0.integer(0) }
     }
 
-    /// The first entry with an order key.
-    private func first(_ key: String, in lane: String) throws(HandlerError) -> LaneEntry? {
-        let id = try connection.first(
-            "SELECT handler FROM lane_entry WHERE lane = ? AND order_key = ? AND position IS NOT NULL ORDER BY position LIMIT 1",
-            [lane, key]
-        ) { AnyHandlerID(rawValue: $0.integer(0)) }
-        return try id.flatMap { (id) throws(HandlerError) in try laneEntry(of: id) }
-    }
-
     private func isFirst(_ entry: LaneEntry) throws(HandlerError) -> Bool {
-        guard let key = entry.orderKey, let first = try first(key, in: entry.lane),
+        guard let key = entry.orderKey, let first = try firstEntry(key, in: entry.lane),
             !BuiltInFault.forgetOrder.isOn
         else { return true }
         return first.id == entry.id || first.position ?? 0 > entry.position ?? 0
@@ -90,21 +81,25 @@ extension Transaction {
 
     // MARK: Places
 
+    private func fillLane(
+        _ name: String, _ change: (inout LaneGate) -> Void = { _ in }
+    ) throws(HandlerError) {
+        try fillLane(name, try gate(of: name), change)
+    }
+
     /// Gives the free places of a lane to the entries that are first.
     ///
     /// - Parameters:
-    ///   - ifRated: Whether nothing is to be done in a lane without a rate.
+    ///   - stored: The gate of the lane as it is stored; nil for a lane without limits.
     ///   - change: What has changed in the lane.
     private func fillLane(
-        _ name: String, ifRated: Bool = false, _ change: (inout LaneGate) -> Void = { _ in }
+        _ name: String, _ stored: LaneGate?, _ change: (inout LaneGate) -> Void
     ) throws(HandlerError) {
-        let stored = try gate(of: name)
-        if ifRated, stored?.rate == nil { return }
         var gate = stored ?? LaneGate()
         change(&gate)
         for _ in 0..<Self.mostPlaced {
             guard let start = gate.nextStart(now), let next = try firstReady(in: name) else { break }
-            gate.take(next.id, at: start, now)
+            gate.admit(next.id, at: start, now)
             try place(next.id, in: next.scope, at: start)
         }
         if let stored, stored != gate { try store(gate, of: name) }
@@ -127,7 +122,7 @@ extension Transaction {
             "UPDATE lane_entry SET state = \(LaneState.placed.sql) WHERE handler = ?", [id])
         try setDue(id, start)
         newDue.add(scope, wall: start)
-        newDue.hasPlaced = true
+        newDue.placed += 1
     }
 
     // MARK: Leaving
@@ -144,29 +139,29 @@ extension Transaction {
         guard let entry = try laneEntry(of: id) else { return }
         switch unfinished.state {
         case .pending where unfinished.isQueued: _ = try enter(entry)
-        case .pending, .parked: try stepAside(entry, isPassed: false)
-        case .quarantined, .leased: try stepAside(entry, isPassed: true)
+        case .pending, .parked: try moveAway(entry, isPassed: false)
+        case .quarantined, .leased: try moveAway(entry, isPassed: true)
         }
     }
 
-    /// Takes the place of an entry, which asks for one again when it is due.
+    /// Frees the place of an entry until it is due again.
     ///
     /// - Parameters:
-    ///   - isPassed: Whether those after it with its order key do not wait for it.
-    ///   - isUncalled: Whether it gives back its token.
-    func stepAside(_ entry: LaneEntry, isPassed: Bool, isUncalled: Bool = false) throws(HandlerError) {
-        var aside = entry
-        aside.start(now)
-        aside.position = isPassed ? nil : try position(of: entry)
-        aside.state = .away
-        try store(aside)
+    ///   - isPassed: Whether the later entries with its order key do not wait for it.
+    ///   - isUncalled: Whether no process called it, so that its token is free again.
+    func moveAway(_ entry: LaneEntry, isPassed: Bool, isUncalled: Bool = false) throws(HandlerError) {
+        var moved = entry
+        moved.start(now)
+        moved.position = isPassed ? nil : try position(of: entry)
+        moved.state = .away
+        try store(moved)
         try vacate(entry, isPassed: isPassed, isUncalled: isUncalled)
     }
 
-    /// Gives what an entry had to the next ones.
+    /// Gives the order key and the place of an entry to the next ones.
     private func vacate(_ entry: LaneEntry, isPassed: Bool, isUncalled: Bool = false) throws(HandlerError) {
         if isPassed, entry.position != nil, let key = entry.orderKey,
-            var next = try first(key, in: entry.lane), next.state == .behind
+            var next = try firstEntry(key, in: entry.lane), next.state == .blocked
         {
             next.state = .ready
             try store(next)
@@ -176,35 +171,49 @@ extension Transaction {
         }
     }
 
-    /// Quarantined outside of a call.
-    func setAsideInLane(_ id: AnyHandlerID) throws(HandlerError) {
+    /// Frees the place of a handler that was quarantined outside of a call.
+    func quarantineInLane(_ id: AnyHandlerID) throws(HandlerError) {
         guard try relations(of: id)?.contains(.inLane) == true, let entry = try laneEntry(of: id) else {
             return
         }
-        try stepAside(entry, isPassed: true)
+        try moveAway(entry, isPassed: true)
     }
 
     // MARK: Rules
 
-    /// Stores the limits of a lane, and starts what they allow.
+    /// Stores the limits of a lane, and gives the places that they allow.
     func setLane(_ rule: LaneRule) throws(HandlerError) {
         try rule.check()
         guard let stored = try gate(of: rule.name) else { return try addLane(rule) }
         var gate = stored
-        if gate.concurrency == rule.concurrency, gate.rate == rule.rate { return }
+        if gate.concurrency == rule.concurrency, gate.rate == rule.rate, rule.hasLimits { return }
         gate.set(rule, now)
-        try store(gate, of: rule.name)
+        if rule.hasLimits {
+            try store(gate, of: rule.name)
+        } else {
+            try connection.execute("DELETE FROM lane WHERE name = ?", [rule.name])
+        }
+        if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)) {
+            try setDue(waiter, in: scope(of: waiter), gate.tokenAt ?? now)
+        }
         try fillLane(rule.name)
     }
 
+    /// Makes an entry with a place due at another time.
+    func setDue(_ id: AnyHandlerID, in scope: HandlerScope?, _ due: Timestamp) throws(HandlerError) {
+        try setDue(id, due)
+        newDue.add(scope, wall: due)
+    }
+
     private func addLane(_ rule: LaneRule) throws(HandlerError) {
+        guard rule.hasLimits else { return }
         let count = try connection.first("SELECT count(*) FROM lane") { $0.integer(0) } ?? 0
         guard count < Lanes.maximum else {
             throw Lanes.invalid(
-                "\(Lanes.maximum) lanes have limits already; give lanes that need none no rule, or order by key in one lane"
+                "\(Lanes.maximum) lanes have limits already; remove limits that no program needs with LaneRule(name), or order by key in one lane"
             )
         }
-        // They were let in while the lane had no limits.
+        // These got their places while the lane had no limits.
         let running =
             try connection.first(
                 "SELECT count(*) FROM lane_entry WHERE lane = ? AND state = \(LaneState.placed.sql)",

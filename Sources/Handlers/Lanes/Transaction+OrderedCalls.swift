@@ -1,4 +1,4 @@
-/// The calls of an ordered standing handler: one that cannot run where it is made waits for those before it.
+/// The calls of an ordered standing handler: a call that cannot run in the step that makes it waits for the earlier ones.
 extension Transaction {
     /// Returns whether a new call must wait for an earlier one.
     func hasWaitingCalls(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
@@ -13,8 +13,16 @@ extension Transaction {
         throws(HandlerError)
     {
         try add(.inLane, to: call)
-        try addBound(call, to: LanePlace(Lanes.standing, orderedBy: Self.orderKey(id)))
+        try insert(LaneEntry(call, LanePlace(Lanes.standing, orderedBy: Self.orderKey(id))))
         try settleInLane(call, unfinished)
+    }
+
+    /// Orders the later calls of a standing handler, or orders them no longer.
+    func setOrdered(_ isOrdered: Bool, of id: AnyHandlerID) throws(HandlerError) {
+        guard let known = try relations(of: id), known.contains(.ordered) != isOrdered else { return }
+        try connection.execute(
+            "UPDATE handler SET relations = ? WHERE id = ?",
+            [(isOrdered ? known.union(.ordered) : known.subtracting(.ordered)).rawValue, id])
     }
 
     private static func orderKey(_ id: AnyHandlerID) -> String { String(id.rawValue) }

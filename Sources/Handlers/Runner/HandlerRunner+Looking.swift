@@ -5,12 +5,18 @@ extension HandlerRunner {
 
     /// What is due in a scope and can be taken here: what has expired, then what runs under a lease, of which few are
     /// taken at a time, then what runs in the step, longest due first.
-    func everythingDue(in scope: HandlerScope?, _ transaction: Transaction) throws -> [Transaction.Due] {
+    ///
+    /// - Parameter leasesTaken: The number of leases that this step takes for the runner.
+    func everythingDue(
+        in scope: HandlerScope?, leasesTaken: Int, _ transaction: Transaction
+    ) throws -> [Transaction.Due] {
         var due = try expired(in: scope, transaction)
         var inStep: [Transaction.Due] = []
+        var leases = leasesLeft - leasesTaken
         for caller in Caller.open(to: store.role, leasing: true) {
-            let limit = caller.isLeased ? min(leasesLeft, RunnerLoop.batchLimit) : RunnerLoop.batchLimit
+            let limit = caller.isLeased ? min(leases, RunnerLoop.batchLimit) : RunnerLoop.batchLimit
             let rows = limit > 0 ? try transaction.due(in: scope, caller: caller, limit: limit) : []
+            if caller.isLeased { leases -= rows.count }
             if caller.isLeased { due += rows } else { inStep += rows }
         }
         return due + inStep.sorted { ($0.time, $0.id.rawValue) < ($1.time, $1.id.rawValue) }

@@ -1,4 +1,4 @@
-/// What a runner does now and then, beside what is due.
+/// Work of a runner beside what is due.
 struct Housekeeping {
     /// The number of rows that one step changes.
     private static let limit = 500
@@ -12,15 +12,31 @@ struct Housekeeping {
     /// When calls that a wrong wall clock had put off were last looked for, by the monotonic clock.
     private var hastenedAt: Duration?
 
-    /// When places in lanes were last taken back, by the monotonic clock.
-    private var recalledAt: Duration?
+    /// When places in lanes were last looked at, and when they are to be next, by the monotonic clock; nil for never.
+    private var (recalledAt, nextRecall): (Duration?, Duration?) = (nil, nil)
 
-    /// How long it is until places in lanes may be taken back; 0 for now, and then they are.
-    mutating func restOfPlaces(_ store: HandlerStore) -> Duration {
+    /// Frees places in lanes that no process uses.
+    ///
+    /// - Parameters:
+    ///   - isAsked: Whether there may be new ones. They are looked at once in ``Transaction/placePatience``.
+    ///   - longest: The longest time between two looks while handlers have places that no process uses yet.
+    ///   - canCall: Whether this process calls handlers of a scope and caller.
+    /// - Returns: The time until the next look, 0 when handlers have become due; nil when there is none.
+    mutating func recallPlaces(
+        _ store: HandlerStore, isAsked: Bool, longest: Duration,
+        _ canCall: (HandlerScope?, Int64) -> Bool
+    ) throws -> Duration? {
         let now = store.time.monotonic()
-        let rest = (recalledAt.map { $0 + Transaction.placePatience } ?? now) - now
-        if rest <= .zero { recalledAt = now }
-        return max(.zero, rest)
+        if isAsked {
+            let earliest = recalledAt.map { $0 + Transaction.placePatience } ?? now
+            nextRecall = min(nextRecall ?? earliest, earliest)
+        }
+        guard let next = nextRecall else { return nil }
+        if next > now { return next - now }
+        let look = try store.step { try $0.transaction.recallPlaces(longest: longest, canCall) }
+        recalledAt = now
+        nextRecall = look.rest.map { now + $0 }
+        return look.isChanged ? .zero : look.rest
     }
 
     /// Calls now what was put off while the wall clock was ahead; timers go by that clock, and wait.

@@ -92,32 +92,38 @@ extension RunnerLoop {
                     rest, times.rest(wall: store.time.wall(), monotonic: store.time.monotonic()))
             }
         }
+        try lookForPlaces(store)
         rest = Self.least(rest, try recallPlaces(store) { $0.map(runner.scopes.contains) ?? true })
         let isPruning = try withLooking { try $0.prune(store) { runner.keepEndings } }
         return isPruning ? Self.least(rest, Self.longestWait) : rest
     }
 
-    /// Takes places in lanes back that nothing uses, now and then.
+    /// Frees places in lanes that no process uses, at most once in ``Transaction/placePatience``.
     ///
     /// - Parameter isServed: Whether this process calls handlers of a scope.
     /// - Returns: When to do it again; nil for not.
     private func recallPlaces(_ store: HandlerStore, _ isServed: (HandlerScope?) -> Bool) throws -> Duration?
     {
-        guard mayHavePlaces.load(ordering: .relaxed) else { return nil }
-        let wait = try withLooking { $0.restOfPlaces(store) }
-        if wait > .zero { return wait }
-        mayHavePlaces.store(false, ordering: .relaxed)
+        let isAsked = mayHavePlaces.exchange(false, ordering: .relaxed)
         let callers = Caller.open(to: store.role, leasing: true).map(\.rawValue)
-        do {
-            let rest = try withLooking { _ in
-                try store.step { step in
-                    try step.transaction.recallPlaces { isServed($0) && callers.contains($1) }
-                }
+        let longest = Duration.milliseconds(longestRest.load(ordering: .relaxed))
+        return try withLooking {
+            try $0.recallPlaces(store, isAsked: isAsked, longest: longest) {
+                isServed($0) && callers.contains($1)
             }
-            if rest != nil { mayHavePlaces.store(true, ordering: .relaxed) }
-            return rest
+        }
+    }
+
+    /// Looks whether other processes have given places, for runners that make no survey.
+    private func lookForPlaces(_ store: HandlerStore) throws {
+        guard state.withLock({ $0.started.isEmpty }), needsSurvey.exchange(false, ordering: .relaxed) else {
+            return
+        }
+        do {
+            let hasPlaces = try withLooking { _ in try store.step { try $0.transaction.hasPlaces() } }
+            if hasPlaces { mayHavePlaces.store(true, ordering: .relaxed) }
         } catch {
-            mayHavePlaces.store(true, ordering: .relaxed)
+            needsSurvey.store(true, ordering: .relaxed)
             throw error
         }
     }
@@ -138,11 +144,15 @@ extension RunnerLoop {
         // Before it looks, so that it is made again for what comes meanwhile.
         needsSurvey.store(false, ordering: .relaxed)
         do {
-            let waiting = try withLooking { _ in
-                try store.step {
-                    try $0.transaction.waitingScopes(Caller.open(to: store.role, leasing: true))
+            let (waiting, hasPlaces) = try withLooking { _ in
+                try store.step { step in
+                    (
+                        try step.transaction.waitingScopes(Caller.open(to: store.role, leasing: true)),
+                        try step.transaction.hasPlaces()
+                    )
                 }
             }
+            if hasPlaces { mayHavePlaces.store(true, ordering: .relaxed) }
             timetable.withLock { timetable in
                 timetable.mark(nil)
                 for scope in waiting.connected { timetable.mark(scope) }
@@ -199,13 +209,22 @@ extension RunnerLoop {
                         continue
                     }
                     let before = leases.count
-                    for due in try runner.everythingDue(in: scope, step.transaction) {
-                        count += 1
-                        if let lease = try runner.deliver(due, in: scope, step.transaction) {
-                            leases.append((runner, lease))
+                    var placed: Int
+                    repeat {
+                        placed = step.transaction.newDue.placed
+                        let taken = leases.count { $0.runner === runner }
+                        for due in try runner.everythingDue(
+                            in: scope, leasesTaken: taken, step.transaction)
+                        {
+                            count += 1
+                            if let lease = try runner.deliver(due, in: scope, step.transaction) {
+                                leases.append((runner, lease))
+                            }
+                            if store.time.monotonic() >= end { break }
                         }
-                        if store.time.monotonic() >= end { break }
-                    }
+                        // A handler that has ended in this step gave its place in a lane to the next one, which is due now.
+                    } while step.transaction.newDue.placed > placed && count < Self.batchLimit
+                        && store.time.monotonic() < end
                     let taken = leases.count { $0.runner === runner }
                     found.append(
                         try runner.times(

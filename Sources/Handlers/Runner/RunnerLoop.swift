@@ -40,7 +40,7 @@ final class RunnerLoop: DueListener {
     let timetable = Mutex(Timetable())
     /// Whether rows may wait that no step of this process has written.
     let needsSurvey = Atomic<Bool>(false)
-    /// Whether handlers may have places in lanes that nothing uses.
+    /// Whether handlers may have places in lanes that no process uses.
     let mayHavePlaces = Atomic<Bool>(false)
     /// Whether handlers that run here may have been ended.
     let areLeasesLost = Atomic<Bool>(false)
@@ -52,7 +52,7 @@ final class RunnerLoop: DueListener {
     /// The thread that looks.
     private let lookingThread = Atomic<UInt>(0)
     /// The longest rest while something waits for a clock, in milliseconds.
-    private let longestRest = Atomic<Int64>(RunnerLoop.longestWait.milliseconds)
+    let longestRest = Atomic<Int64>(RunnerLoop.longestWait.milliseconds)
 
     init(_ time: TimeSource) throws(HandlerError) {
         signal = try WakeSignal()
@@ -138,7 +138,7 @@ final class RunnerLoop: DueListener {
     /// Adds the rows that a step has committed.
     func add(_ new: NewDue) {
         if new.isAnywhere { needsSurvey.store(true, ordering: .relaxed) }
-        if new.isAnywhere || new.hasPlaced { mayHavePlaces.store(true, ordering: .relaxed) }
+        if new.placed > 0 { mayHavePlaces.store(true, ordering: .relaxed) }
         let isAsked = new.isAnywhere || new.isLeaseLost
         if isAsked { areLeasesLost.store(true, ordering: .relaxed) }
         let isEarlier = timetable.withLock { timetable in
@@ -146,6 +146,11 @@ final class RunnerLoop: DueListener {
             new.times.reduce(isAsked) { timetable.add($1.key, $1.value) || $0 }
         }
         if isEarlier { signal.raise() }
+    }
+
+    func lookAtPlaces() {
+        mayHavePlaces.store(true, ordering: .relaxed)
+        signal.raise()
     }
 
     /// Adds a runner with a failure to store. One that is not started stores it itself.

@@ -191,11 +191,12 @@ public final class HandlerStore: Sendable {
     func startConnectedTime(of scopes: Set<HandlerScope?>) throws {
         // First, so that the time since a death is not taken for time in which anything ran.
         try recoverDead()
-        try step { step in
+        let hasPlaces = try step { step in
             for scope in scopes { try step.transaction.startConnectedTime(of: scope) }
-            // An earlier process may have left places to handlers that nothing calls.
-            if try step.transaction.hasPlaces() { step.transaction.newDue.hasPlaced = true }
+            return try step.transaction.hasPlaces()
         }
+        // An earlier process may have left places to handlers that no process calls.
+        if hasPlaces { listeners.lookAtPlaces() }
     }
 
     /// Whether the calling thread is inside a step of this store.

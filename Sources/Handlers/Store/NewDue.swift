@@ -24,10 +24,10 @@ struct NewDue {
     /// Whether a process may have lost the lease of a handler that it runs.
     var isLeaseLost = false
 
-    /// Whether a place in a lane was given to a handler, which a process must use soon.
-    var hasPlaced = false
+    /// The number of places in lanes that the step gave to handlers. The handlers are due, so their scopes are among the times.
+    var placed = 0
 
-    var isEmpty: Bool { times.isEmpty && !isAnywhere && !isLeaseLost && !hasPlaced }
+    var isEmpty: Bool { times.isEmpty && !isAnywhere && !isLeaseLost }
 
     mutating func add(_ scope: HandlerScope?, wall: Timestamp? = nil, monotonic: Duration? = nil) {
         guard wall != nil || monotonic != nil else { return }
@@ -41,4 +41,7 @@ struct NewDue {
 /// Gets the rows that the steps of a store have committed.
 protocol DueListener: AnyObject, Sendable {
     func add(_ new: NewDue)
+
+    /// Reports that handlers may have places in lanes that no process uses.
+    func lookAtPlaces()
 }

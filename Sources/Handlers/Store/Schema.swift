@@ -181,8 +181,8 @@ public struct Schema: Sendable {
                 rate_period INTEGER,                    -- milliseconds
                 running INTEGER NOT NULL,               -- entries with a place
                 paid_until INTEGER NOT NULL,            -- when the token bucket is full again; see `LaneGate`
-                ahead INTEGER,                          -- the entry with a place that waits for its token
-                ahead_at INTEGER) WITHOUT ROWID;        -- when it has one
+                token_waiter INTEGER,                   -- the entry with a place that waits for its token
+                token_at INTEGER) WITHOUT ROWID;        -- when it has one
             -- Handlers in lanes.
             CREATE TABLE lane_entry(
                 handler INTEGER PRIMARY KEY,

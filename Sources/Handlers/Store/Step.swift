@@ -127,6 +127,11 @@ public struct Step: Readable {
         HandlerID(of: try transaction.bind(handler, kind: .standing))
     }
 
+    /// Orders the later calls of a standing handler, or orders them no longer; see ``bindStanding(_:key:ifTaken:ordered:)``.
+    package func setOrdered(_ isOrdered: Bool, of id: AnyHandlerID) throws(HandlerError) {
+        try transaction.setOrdered(isOrdered, of: id)
+    }
+
     /// Calls a handler and ends it.
     ///
     /// The row is removed, the handler runs, and its ending is written, all in this step. A handler therefore cannot run twice: before

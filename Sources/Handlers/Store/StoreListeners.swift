@@ -65,6 +65,9 @@ final class StoreListeners: Sendable {
         addDue(new)
     }
 
+    /// Reports that handlers may have places in lanes that no process uses.
+    func lookAtPlaces() { dueListener.withLock { $0.value }?.lookAtPlaces() }
+
     /// Wakes everything after other processes have committed, left or died.
     func wakeAll() {
         news.announce()

@@ -197,7 +197,8 @@ extension Transaction {
     }
 
     /// Makes calls due now that wait for nothing but another attempt, or for a runner, and yet would wait for longer than
-    /// anything does: the clock was ahead when they were put off, and was set back since.
+    /// anything does: the clock was ahead when they were put off, and was set back since. A handler that waits for a token of its lane's
+    /// rate is left to ``recallPlaces(longest:_:)``.
     func hasten(beyond longest: Duration, limit: Int) throws(HandlerError) {
         let count = try connection.execute(
             "UPDATE handler SET due = ?3 WHERE id IN (\(Self.putOff))",
@@ -210,6 +211,7 @@ extension Transaction {
         SELECT id FROM handler
         WHERE due IS NOT NULL AND due > ?1 AND period IS NULL AND state = \(State.pending.sql) AND call IS NOT NULL
             AND (attempts > 0 OR deaths > 0 OR input IS NOT NULL)
+            AND id NOT IN (SELECT token_waiter FROM lane WHERE token_waiter IS NOT NULL)
         LIMIT ?2
         """
 
@@ -231,7 +233,7 @@ extension Transaction {
                 reason = ?
             WHERE id = ?
             """, [reason, id])
-        try setAsideInLane(id)
+        try quarantineInLane(id)
         try report(id, reason)
         try trimQuarantine(after: id)
     }

@@ -204,7 +204,7 @@ extension Transaction {
         if unfinished.state == .quarantined { try trimQuarantine(after: id) }
     }
 
-    private func scope(of id: AnyHandlerID) throws(HandlerError) -> HandlerScope? {
+    func scope(of id: AnyHandlerID) throws(HandlerError) -> HandlerScope? {
         try connection.first("SELECT scope FROM handler WHERE id = ?", [id]) { row in
             row.optionalText(0).map { HandlerScope($0) }
         } ?? nil

@@ -89,7 +89,7 @@ struct WaitReader {
         _ id: AnyHandlerID, _ snapshot: borrowing Snapshot
     ) throws(HandlerError) -> String? {
         try snapshot.first(
-            "SELECT lane, state, order_key FROM lane_entry WHERE handler = ? AND state IN (\(LaneState.behind.sql), \(LaneState.ready.sql))",
+            "SELECT lane, state, order_key FROM lane_entry WHERE handler = ? AND state IN (\(LaneState.blocked.sql), \(LaneState.ready.sql))",
             id
         ) { row in
             let (lane, key) = (row.text(0), row.optionalText(2) ?? "")

@@ -18,7 +18,7 @@ import Testing
         var (now, found) = (Self.start, [Int64]())
         for id in 1...count {
             guard let start = gate.nextStart(now) else { break }
-            gate.take(AnyHandlerID(rawValue: Int64(id)), at: start, now)
+            gate.admit(AnyHandlerID(rawValue: Int64(id)), at: start, now)
             now = max(now, start)
             gate.started(AnyHandlerID(rawValue: Int64(id)))
             found.append(now - Self.start == .zero ? 0 : (now - Self.start).milliseconds)
@@ -45,7 +45,7 @@ import Testing
             }
             guard let start = gate.nextStart(now) else { continue }
             let entry = AnyHandlerID(rawValue: Int64(id))
-            gate.take(entry, at: start, now)
+            gate.admit(entry, at: start, now)
             now = max(now, start)
             gate.started(entry)
             times.append(now)
@@ -73,12 +73,12 @@ import Testing
     }
 
     @Test("H27 one entry waits for the next token; when it goes before that, the token is free again")
-    func ahead() {
+    func waits() {
         var gate = gate(LaneRule("r", rate: LaneRate(1, per: .seconds(10))))
-        gate.take(AnyHandlerID(rawValue: 1), at: Self.start, Self.start)
+        gate.admit(AnyHandlerID(rawValue: 1), at: Self.start, Self.start)
         let next = gate.nextStart(Self.start)
         #expect(next == Self.start + .seconds(10))
-        gate.take(AnyHandlerID(rawValue: 2), at: Self.start + .seconds(10), Self.start)
+        gate.admit(AnyHandlerID(rawValue: 2), at: Self.start + .seconds(10), Self.start)
         #expect(gate.nextStart(Self.start) == nil)
         gate.leave(AnyHandlerID(rawValue: 2))
         #expect(gate.nextStart(Self.start) == next)
@@ -93,5 +93,33 @@ import Testing
         #expect(gate.nextStart(Self.start) == Self.start + .seconds(1))
         gate.set(LaneRule("r", concurrency: 3), Self.start)
         #expect(gate.nextStart(Self.start) == Self.start)
+    }
+
+    @Test("H27 with a new rate, the entry that waits for its token has it when the new rate has one")
+    func changedWhileWaiting() {
+        let hourly = LaneRule("r", rate: LaneRate(1, per: .seconds(3600)))
+        for (rule, wait) in [
+            (LaneRule("r", rate: LaneRate(100, per: .seconds(3600))), Int64(36)),
+            (LaneRule("r", rate: LaneRate(1, per: .seconds(60))), 60),
+            (LaneRule("r", rate: LaneRate(1, per: .seconds(86_400))), 86_400),
+        ] {
+            var gate = gate(hourly)
+            for id in 1...2 {
+                gate.admit(AnyHandlerID(rawValue: Int64(id)), at: gate.nextStart(Self.start)!, Self.start)
+            }
+            gate.set(rule, Self.start)
+            #expect(gate.tokenWaiter == 2 && gate.tokenAt == Self.start + .seconds(wait), "\(rule)")
+            // The next entry has the token after that.
+            let start = Self.start + .seconds(wait)
+            gate.started(AnyHandlerID(rawValue: 2))
+            let period = rule.rate!.period / rule.rate!.count
+            #expect(gate.nextStart(start) == start + period, "\(rule)")
+        }
+        var gate = gate(hourly)
+        for id in 1...2 {
+            gate.admit(AnyHandlerID(rawValue: Int64(id)), at: gate.nextStart(Self.start)!, Self.start)
+        }
+        gate.set(LaneRule("r", concurrency: 9), Self.start)
+        #expect(gate.tokenWaiter == nil && gate.running == 2)
     }
 }

@@ -23,6 +23,12 @@ private struct Errand: Handler {
     }
 }
 
+/// Known to no process of these tests.
+private struct Unknown: Handler {
+    static let id = "lanes.unknown"
+    func run(_ call: borrowing Call<Job>) throws {}
+}
+
 /// Random operations on lanes, as a runner and a program make them. A lease ends in another operation than it starts.
 @Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct LaneInvariantTests {
     private final class Model {
@@ -32,6 +38,14 @@ private struct Errand: Handler {
         var all: [HandlerID<Job>] = []
         /// The order key of each number that must come in its order.
         var keys: [Int: String] = [:]
+        let shop = Workshop("shop")
+        /// Whether a process serves the shop.
+        var isServed = true
+
+        static let lanes = ["two", "rated", "slow", "free"]
+        static let rates = [
+            LaneRate(2, per: .seconds(3)), LaneRate(1, per: .seconds(7200)), LaneRate(50, per: .seconds(60)),
+        ]
 
         init(_ rig: Rig, seed: UInt64) { (self.rig, random) = (rig, SeededGenerator(seed: seed)) }
 
@@ -40,30 +54,72 @@ private struct Errand: Handler {
         func enqueue() throws {
             let number = all.count
             let key = pick(["x", "y", nil, nil])!
-            let lane = pick(["two", "rated", "free"])!
+            let lane = pick(Self.lanes)!
             let place = LanePlace(lane, priority: .random(in: -2...2, using: &random), orderedBy: key)
             if let key { keys[number] = lane + key }
-            let isAsync = Bool.random(using: &random)
+            let job = Job(in: pick([shop, nil, nil]) ?? nil)
+            let kind = Int.random(in: 0..<9, using: &random)
+            // A place with a key is held up for good by one that no process knows.
+            let isUnknown = kind == 8 && key == nil
             all.append(
                 try rig.store.step { step in
-                    isAsync
-                        ? try step.enqueue(Work(number: number).durable, with: Job(), lane: place)
-                        : try step.enqueue(Errand(number: number).durable, with: Job(), lane: place)
+                    if isUnknown { return try step.enqueue(Unknown().durable, with: job, lane: place) }
+                    return kind < 4
+                        ? try step.enqueue(Work(number: number).durable, with: job, lane: place)
+                        : try step.enqueue(Errand(number: number).durable, with: job, lane: place)
                 })
         }
 
         /// What a runner does: calls what is due, and leases what is to be leased.
         func look() throws {
+            let scopes: [Workshop?] = isServed ? [nil, shop] : [nil]
             try rig.store.step { step in
-                for caller in Caller.open(to: .main, leasing: true) {
-                    let due = try step.transaction.due(in: nil, caller: caller, limit: 3)
-                    for row in due {
-                        if let lease = try step.transaction.deliver(row, for: rig.store, environment: nil) {
-                            leases.append(lease)
+                for scope in scopes {
+                    for caller in Caller.open(to: .main, leasing: true) {
+                        let due = try step.transaction.due(in: scope?.scope, caller: caller, limit: 3)
+                        for row in due {
+                            if let lease = try step.transaction.deliver(
+                                row, for: rig.store, environment: scope)
+                            {
+                                leases.append(lease)
+                            }
                         }
                     }
                 }
             }
+        }
+
+        /// What a runner does beside what is due.
+        func keepHouse() throws {
+            try rig.store.step { step in
+                _ = try step.transaction.recallPlaces(longest: .seconds(60)) { [isServed] scope, _ in
+                    scope == nil || isServed
+                }
+                try step.transaction.hasten(beyond: rig.store.registry.longestRetryDelay, limit: 500)
+            }
+        }
+
+        func setLimits() throws {
+            let rate = pick(Self.rates + [nil])!
+            let isSlow = Bool.random(using: &random)
+            try rig.store.step { step in
+                try step.setLane(
+                    isSlow ? LaneRule("slow", rate: rate) : LaneRule("rated", concurrency: 3, rate: rate))
+            }
+        }
+
+        /// Requeues a handler that failed for good, after which it comes after those of its key.
+        func requeue() throws {
+            let failed = try rig.store.integer(
+                "SELECT id FROM handler WHERE state IN (1, 2) ORDER BY id DESC LIMIT 1")
+            guard let failed, let number = all.firstIndex(where: { $0.rawValue == failed }) else { return }
+            keys[number] = nil
+            try rig.store.step { try $0.requeue(all[number]) }
+        }
+
+        func turnClock() {
+            let jump = pick([-5400, -1200, 1200, 5400])!
+            rig.clock.setWall(Timestamp(milliseconds: rig.now + Int64(jump) * 1000))
         }
 
         private func takeLease() -> Lease? {
@@ -122,7 +178,7 @@ private struct Errand: Handler {
         }
 
         func act() throws {
-            switch Int.random(in: 0..<20, using: &random) {
+            switch Int.random(in: 0..<30, using: &random) {
             case 0..<6: try enqueue()
             case 6..<10: try look()
             case 10..<12: try endLease()
@@ -132,6 +188,11 @@ private struct Errand: Handler {
             case 15: try end(false)
             case 16: try end(true)
             case 17: try undone()
+            case 18..<21: try keepHouse()
+            case 21: try setLimits()
+            case 22: try requeue()
+            case 23: isServed.toggle()
+            case 24: turnClock()
             default: rig.clock.advance(by: .milliseconds(.random(in: 0...4000, using: &random)))
             }
         }
@@ -141,8 +202,10 @@ private struct Errand: Handler {
 
     private func count(_ rig: Rig, _ sql: String) throws -> Int64 { try rig.store.integer(sql) ?? -1 }
 
-    /// What must hold after every commit. 1 is behind, 2 ready, 3 placed, 4 away.
-    private func check(_ rig: Rig, _ round: Int) throws {
+    /// What must hold after every commit. 1 is blocked, 2 ready, 3 placed, 4 away.
+    ///
+    /// - Parameter latest: The latest time that the clock has shown.
+    private func check(_ rig: Rig, _ round: Int, latest: Int64) throws {
         let wrong = [
             "a lane counts its places wrong":
                 "SELECT count(*) FROM lane WHERE running <> (SELECT count(*) FROM lane_entry WHERE lane = lane.name AND state = 3)",
@@ -158,7 +221,13 @@ private struct Errand: Handler {
             "one with a place is neither due nor leased":
                 "SELECT count(*) FROM handler JOIN lane_entry ON handler = id WHERE lane_entry.state = 3 AND due IS NULL AND handler.state <> 3",
             "a place is free and one waits for it":
-                "SELECT count(*) FROM lane WHERE rate IS NULL AND running < concurrency AND EXISTS (SELECT 1 FROM lane_entry WHERE lane = lane.name AND state = 2)",
+                "SELECT count(*) FROM lane WHERE token_waiter IS NULL AND (concurrency IS NULL OR running < concurrency) AND EXISTS (SELECT 1 FROM lane_entry WHERE lane = lane.name AND state = 2)",
+            "one that waits for a token has no place, or is due at another time":
+                "SELECT count(*) FROM lane WHERE token_waiter IS NOT NULL AND NOT EXISTS (SELECT 1 FROM lane_entry JOIN handler ON id = handler WHERE handler = token_waiter AND lane_entry.lane = lane.name AND lane_entry.state = 3 AND handler.state = 0 AND due = token_at)",
+            "one that nobody called is due later than its lane lets it wait":
+                "SELECT count(*) FROM handler JOIN lane_entry ON handler = id WHERE lane_entry.state = 3 AND due > \(latest) AND NOT EXISTS (SELECT 1 FROM lane WHERE token_waiter = handler.id)",
+            "a lane without limits has a row":
+                "SELECT count(*) FROM lane WHERE concurrency IS NULL AND rate IS NULL",
             "a lane without limits lets one wait":
                 "SELECT count(*) FROM lane_entry WHERE state = 2 AND lane = 'free'",
             "one of a key that is not first may start":
@@ -166,7 +235,7 @@ private struct Errand: Handler {
             SELECT count(*) FROM lane_entry AS one WHERE state IN (2, 3) AND order_key IS NOT NULL AND EXISTS
                 (SELECT 1 FROM lane_entry AS two WHERE two.lane = one.lane AND two.order_key = one.order_key AND two.position < one.position)
             """,
-            "the first of a key is behind":
+            "the first of a key is blocked":
                 """
             SELECT count(*) FROM lane_entry AS one WHERE state = 1 AND NOT EXISTS
                 (SELECT 1 FROM lane_entry AS two WHERE two.lane = one.lane AND two.order_key = one.order_key AND two.position < one.position)
@@ -189,17 +258,28 @@ private struct Errand: Handler {
             try rig.store.step { step in
                 try step.setLane(LaneRule("two", concurrency: 2))
                 try step.setLane(LaneRule("rated", concurrency: 3, rate: LaneRate(2, per: .seconds(3))))
+                try step.setLane(LaneRule("slow", rate: LaneRate(1, per: .seconds(7200))))
             }
-            for round in 1...300 {
+            var latest = rig.now
+            for round in 1...500 {
                 try model.act()
-                try check(rig, round)
+                latest = max(latest, rig.now)
+                try check(rig, round, latest: latest)
             }
-            for _ in 0..<2000 where try !rig.handlers(in: .pending).isEmpty || !model.leases.isEmpty {
+            // In the end a process serves all, and lanes are fast enough to be empty soon.
+            model.isServed = true
+            rig.clock.setWall(Timestamp(milliseconds: latest))
+            try rig.store.step { step in
+                try step.setLane(LaneRule("rated", concurrency: 3, rate: LaneRate(2, per: .seconds(3))))
+                try step.setLane(LaneRule("slow", rate: LaneRate(2, per: .seconds(3))))
+            }
+            for _ in 0..<4000 where try !rig.handlers(in: .pending).isEmpty || !model.leases.isEmpty {
                 try model.look()
                 try model.endLease()
+                try model.keepHouse()
                 rig.clock.advance(by: .seconds(1))
             }
-            try check(rig, 0)
+            try check(rig, 0, latest: max(latest, rig.now))
             #expect(try rig.handlers(in: .pending) == [])
             #expect(try rig.handlers(in: .running) == [])
             let ran = try model.numbers()

@@ -123,6 +123,30 @@ private struct Later: Handler {
         }
     }
 
+    @Test("H14 a runner has no more leases than its limit, also for several scopes in one step")
+    func leases() async throws {
+        Hold.reset()
+        try await withFolder { folder in
+            let store = try openStore(folder.file(), Self.handlers, time: TimeSource())
+            let runner = try HandlerRunner(store, .init(leases: 2))
+            defer { runner.close() }
+            let shops = ["a", "b", "c"].map { Workshop($0) }
+            let names = shops.flatMap { shop in (1...2).map { "\(shop.scope.rawValue)\($0)" } }
+            try store.step { step in
+                for (number, name) in names.enumerated() {
+                    let id = try step.bind(Hold(name: name).durable)
+                    try step.end(id, .result, with: Job(in: shops[number / 2]))
+                }
+            }
+            for shop in shops { try runner.attach(shop) }
+            try runner.start()
+            try await until { Hold.visits.withLock { $0.running.count } >= 2 }
+            for name in names { Hold.free(name) }
+            try await until { try store.notes().count == 6 }
+            #expect(Hold.visits.withLock { $0.most } == 2)
+        }
+    }
+
     @Test("H27 an invalidated, a discarded and a failed handler free their places")
     func frees() async throws {
         Hold.reset()
@@ -164,7 +188,37 @@ private struct Later: Handler {
             #expect(try status(rig).running == 5)
             try rig.runner.runDue()
             #expect(try rig.store.notes() == ["a", "b", "c", "d", "e"])
-            #expect(try rig.store.read { try $0.lanes() }.map(\.rule) == [LaneRule("mail")])
+            #expect(try rig.store.read { try $0.lanes() } == [])
+        }
+    }
+
+    @Test("H27 a rule without limits frees its place among the lanes with limits")
+    func unlimited() throws {
+        try withRig(Self.handlers) { rig in
+            try rig.store.step { step in
+                for number in 0...Lanes.maximum {
+                    try step.setLane(LaneRule("lane \(number)", concurrency: 1))
+                    try step.setLane(LaneRule("lane \(number)"))
+                    try step.setLane(LaneRule("other \(number)"))
+                }
+            }
+            #expect(try rig.store.read { try $0.lanes() } == [])
+        }
+    }
+
+    @Test("H27 handlers that a lane of one place calls in a step share commits")
+    func batches() throws {
+        try withFolder { folder in
+            let clock = VirtualClock()
+            try withRig(folder.file(), Self.handlers, clock: clock) { rig in
+                try set(rig, LaneRule("mail", concurrency: 1))
+                for number in 1...40 { try enqueue(rig, "\(number)", LanePlace("mail", orderedBy: "k")) }
+                let other = try openStore(folder.file(), Self.handlers, time: clock.timeSource)
+                let before = other.notificationsByOthers
+                try rig.runner.runDue()
+                #expect(try rig.store.notes() == (1...40).map { "\($0)" })
+                #expect(other.notificationsByOthers - before < 20)
+            }
         }
     }
 
@@ -268,8 +322,98 @@ private struct Later: Handler {
             rig.clock.setWall(Timestamp(milliseconds: rig.now - 86_400_000))
             try run(rig, for: .seconds(60))
             #expect(try rig.store.notes().count == 2)
-            try run(rig, for: .seconds(30))
+            try run(rig, for: .seconds(60))
             #expect(try rig.store.notes() == ["a", "b", "c"])
+        }
+    }
+
+    @Test("H27 a wall clock that is set back a little does not hold up a handler that has a place")
+    func setBackLittle() throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, LaneRule("mail", concurrency: 1))
+            try enqueue(rig, "a", LanePlace("mail"))
+            rig.clock.setWall(Timestamp(milliseconds: rig.now - 1_800_000))
+            try run(rig, for: .seconds(20))
+            #expect(try rig.store.notes() == ["a"])
+        }
+    }
+
+    @Test("H27 handlers that came while the clock was ahead start before those that come later")
+    func setForward() throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, LaneRule("mail", concurrency: 1))
+            try rig.store.step {
+                try $0.enqueue(Hold(name: "long").durable, with: Job(), lane: LanePlace("mail"))
+            }
+            let lease = try rig.store.step { step -> Lease? in
+                for due in try step.transaction.due(in: nil, caller: .leased, limit: 1) {
+                    return try step.transaction.deliver(due, for: rig.store, environment: nil)
+                }
+                return nil
+            }
+            let time = rig.clock.wall
+            rig.clock.setWall(time + .seconds(10 * 365 * 86_400))
+            try enqueue(rig, "from the future", LanePlace("mail"))
+            rig.clock.setWall(time)
+            try run(rig, for: .seconds(30))
+            try enqueue(rig, "late", LanePlace("mail", priority: -100))
+            try enqueue(rig, "now", LanePlace("mail"))
+            try run(rig, for: .seconds(30))
+            try #require(lease).close { try $0.note("long") }
+            try rig.runner.runDue()
+            // A low priority is not lost.
+            #expect(try rig.store.notes() == ["long", "from the future", "now", "late"])
+        }
+    }
+
+    @Test("H27 a rate whose next token is far away is kept, also by what corrects a wrong clock")
+    func longRate() throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, LaneRule("mail", rate: LaneRate(1, per: .seconds(86_400))))
+            for name in ["a", "b", "c"] { try enqueue(rig, name, LanePlace("mail")) }
+            // No process wakes for that more often than each minute.
+            #expect(try rig.runner.runDue() == .seconds(60))
+            try run(rig, for: .seconds(1200), step: .seconds(30))
+            #expect(try rig.store.notes() == ["a"])
+            let state = try status(rig)
+            #expect(state.running == 0 && state.waiting == 2 && "\(state)".contains("as the rate allows"))
+            try rig.store.step { step in
+                try step.transaction.hasten(beyond: .seconds(60), limit: 9)
+                let isEmpty = step.transaction.newDue.isEmpty
+                #expect(isEmpty)
+            }
+            // Another program may have made it due.
+            try rig.store.step { step in
+                try step.execute("UPDATE handler SET due = ?", step.now)
+                step.transaction.newDue.isAnywhere = true
+            }
+            try run(rig, for: .seconds(60), step: .seconds(10))
+            #expect(try rig.store.notes() == ["a"])
+            rig.clock.advance(by: .seconds(86_400 - 1260))
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["a", "b"])
+        }
+    }
+
+    @Test("H27 a handler that waits for its token has the time of a new rate, and starts at once without one")
+    func newRate() throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, LaneRule("mail", rate: LaneRate(1, per: .seconds(3600))))
+            for name in ["a", "b", "c"] { try enqueue(rig, name, LanePlace("mail")) }
+            try rig.runner.runDue()
+            try set(rig, LaneRule("mail", rate: LaneRate(100, per: .seconds(3600))))
+            #expect(try rig.runner.runDue() == .seconds(36))
+            rig.clock.advance(by: .seconds(36))
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["a", "b"])
+            for rule in [LaneRule("mail", concurrency: 2), LaneRule("mail")] {
+                try set(rig, LaneRule("mail", rate: LaneRate(1, per: .seconds(3600))))
+                for name in ["d", "e"] { try enqueue(rig, name, LanePlace("mail")) }
+                try rig.runner.runDue()
+                try set(rig, rule)
+                try rig.runner.runDue()
+                #expect(try rig.handlers(in: .pending) == [])
+            }
         }
     }
 
@@ -341,6 +485,107 @@ private struct Later: Handler {
             try rig.runner.runDue()
             #expect(try rig.store.notes() == ["mine", "shop"])
             #expect(try status(rig).running == 0)
+        }
+    }
+
+    @Test(
+        "H27 of many handlers that no process serves, none holds up a lane longer than the first",
+        arguments: [LaneRule("mail", concurrency: 1), LaneRule("mail", rate: LaneRate(1, per: .seconds(1)))])
+    func unservedBacklog(rule: LaneRule) throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, rule)
+            let shop = Workshop()
+            try rig.store.step { step in
+                for number in 1...1200 {
+                    try step.enqueue(
+                        Mail(name: "shop \(number)").durable, with: Job(in: shop), lane: LanePlace("mail"))
+                }
+            }
+            try enqueue(rig, "mine", LanePlace("mail"))
+            try run(rig, for: .seconds(15))
+            #expect(try rig.store.notes() == ["mine"])
+            #expect(try status(rig).away == 1200)
+            // All come back when a process serves them.
+            try rig.runner.attach(shop)
+            try set(rig, LaneRule("mail"))
+            try rig.runner.runDue()
+            #expect(try rig.store.notes().count == 1201)
+        }
+    }
+
+    @Test("H27 the status names the handler that no process has called for the longest time")
+    func uncalled() throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, LaneRule("mail", concurrency: 2))
+            let shop = Workshop()
+            func enqueueForShop(_ priority: Int) throws -> HandlerID<Job> {
+                try rig.store.step {
+                    try $0.enqueue(
+                        Mail(name: "shop").durable, with: Job(in: shop),
+                        lane: LanePlace("mail", priority: priority))
+                }
+            }
+            let first = try enqueueForShop(-5)
+            let since = rig.clock.wall
+            rig.clock.advance(by: .seconds(2))
+            _ = try enqueueForShop(5)
+            _ = try enqueueForShop(0)
+            rig.clock.advance(by: .seconds(2))
+            #expect(try status(rig).standstill == .uncalled(handler: AnyHandlerID(first), since: since))
+        }
+    }
+
+    // MARK: Wake-ups
+
+    @Test("H27 without lanes, a commit of another process makes a runner look for no places")
+    func noLanes() throws {
+        try withRig(Self.handlers) { rig in
+            for _ in 0..<2 {
+                var new = NewDue()
+                new.isAnywhere = true
+                rig.runner.loop.add(new)
+                let rest = try rig.runner.runDue()
+                #expect(rest == nil)
+                let mayHavePlaces = rig.runner.loop.mayHavePlaces.load(ordering: .relaxed)
+                #expect(!mayHavePlaces)
+            }
+        }
+    }
+
+    @Test("H27 a runner finds places that another process has given, and notifies no process of that")
+    func foundPlaces() throws {
+        try withFolder { folder in
+            let clock = VirtualClock()
+            let shop = Workshop()
+            try withRig(folder.file(), Self.handlers, clock: clock) { rig in
+                let other = try openStore(folder.file(), Self.handlers, time: clock.timeSource)
+                try other.step { step in
+                    try step.setLane(LaneRule("mail", concurrency: 1))
+                    try step.enqueue(
+                        Mail(name: "shop").durable, with: Job(in: shop), lane: LanePlace("mail"))
+                }
+                let before = other.notificationsByOthers
+                #expect(try rig.runner.runDue() == .seconds(10))
+                #expect(other.notificationsByOthers == before)
+                rig.runner.close()
+            }
+            try withRig(folder.file(), Self.handlers, clock: clock) { rig in
+                try rig.runner.runDue()
+                // In a pass for one runner, after a commit of another process.
+                clock.advance(by: .seconds(60))
+                try run(rig, for: .seconds(20))
+                #expect(try status(rig).running == 0 && status(rig).away == 1)
+                let other = try openStore(folder.file(), Self.handlers, time: clock.timeSource)
+                try other.step {
+                    try $0.enqueue(
+                        Mail(name: "shop").durable, with: Job(in: shop), lane: LanePlace("mail"))
+                }
+                var new = NewDue()
+                new.isAnywhere = true
+                rig.runner.loop.add(new)
+                try run(rig, for: .seconds(20))
+                #expect(try status(rig).running == 0 && status(rig).away == 2)
+            }
         }
     }
 

@@ -67,6 +67,38 @@ private struct Ledger: Handler {
         }
     }
 
+    @Test("H27 a standing handler that has its key already is ordered from now on, or no longer")
+    func changed() throws {
+        try withRig([Ledger.self]) { rig in
+            try bind(rig, ordered: false)
+            try send(rig, "one")
+            try bind(rig, ordered: true)
+            try send(rig, "late two", "three")
+            #expect(try rig.store.notes() == ["one"])
+            try run(rig, for: 15)
+            #expect(try rig.store.notes() == ["one", "late two", "three"])
+            try bind(rig, ordered: false)
+            try send(rig, "late four", "five")
+            #expect(try rig.store.notes().last == "five")
+            #expect(try rig.handlers().filter(\.isStanding).count == 1)
+        }
+    }
+
+    @Test("H27 a standing handler that replaces an ordered one does not wait for its calls")
+    func replaced() throws {
+        try withRig([Ledger.self]) { rig in
+            try bind(rig, ordered: true)
+            try send(rig, "late one", "two")
+            try rig.store.step {
+                try $0.bindStanding(Ledger().durable, key: "ledger", ifTaken: .replace, ordered: true)
+            }
+            try send(rig, "three")
+            #expect(try rig.store.notes() == ["three"])
+            try run(rig, for: 15)
+            #expect(try rig.store.notes() == ["three", "late one", "two"])
+        }
+    }
+
     @Test("H27 calls that wait run although the standing handler was invalidated, in their order")
     func invalidated() throws {
         try withRig([Ledger.self]) { rig in
