@@ -235,9 +235,13 @@ extension Account {
     /// - Parameters:
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
     ///   - handler: Called once for each message, inside the step that counts it.
+    ///   - isOrdered: Whether a message waits while an earlier one is tried again, is parked or waits for a runner. False by default: a later
+    ///     one is not held up by it. Another handler under this key, or other arguments, do not wait for calls of the handler before.
     /// - Throws: ``AccountError`` `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the store fails.
-    public func listen(as key: String, _ handler: Durable<MessageReceived>) async throws {
-        try await perform { step in try self.listen(as: key, handler, in: step) }
+    public func listen(
+        as key: String, _ handler: Durable<MessageReceived>, ordered isOrdered: Bool = false
+    ) async throws {
+        try await perform { step in try self.listen(as: key, handler, ordered: isOrdered, in: step) }
     }
 
     /// Lets a stored handler receive every message, from inside a step.
@@ -245,13 +249,18 @@ extension Account {
     /// - Parameters:
     ///   - key: Names this listener; the same key replaces it.
     ///   - handler: Called once for each message, inside the step that counts it.
+    ///   - isOrdered: Whether a message waits while an earlier one is tried again, is parked or waits for a runner. False by default: a later
+    ///     one is not held up by it. Another handler under this key, or other arguments, do not wait for calls of the handler before.
     ///   - step: The step that it commits with.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func listen(as key: String, _ handler: Durable<MessageReceived>, in step: borrowing Step) throws {
-        try listeners.set(ListenerTable.messages, key: key, to: handler, in: step)
+    public func listen(
+        as key: String, _ handler: Durable<MessageReceived>, ordered isOrdered: Bool = false,
+        in step: borrowing Step
+    ) throws {
+        try listeners.set(ListenerTable.messages, key: key, to: handler, ordered: isOrdered, in: step)
     }
 
-    /// Ends what ``listen(as:_:)`` began.
+    /// Ends what ``listen(as:_:ordered:)`` started.
     ///
     /// - Parameters:
     ///   - key: The listener's name.

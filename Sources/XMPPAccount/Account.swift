@@ -164,7 +164,7 @@ public final class Account: Sendable {
     /// Takes the stream over, connects, and resumes the session or binds a new one. Starts the handlers, too: `runner.start()`.
     ///
     /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``; calling this meanwhile
-    /// tries at once. Call ``listen(as:_:)`` before: a message that arrives without a listener is acknowledged and lost.
+    /// tries at once. Call ``listen(as:_:ordered:)`` before: a message that arrives without a listener is acknowledged and lost.
     ///
     /// ```swift
     /// try await account.connect(retrying: true)  // a bot, which may start before its network is up

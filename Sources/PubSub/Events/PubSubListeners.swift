@@ -52,14 +52,16 @@ struct PubSubListeners {
     /// Puts a handler in the place of the one with that key. The same one stays, with what it has seen.
     func set<Context>(
         _ node: ForeignText, of publisher: JID?, key: String, to handler: Durable<Context>,
-        in step: borrowing Step
+        ordered isOrdered: Bool = false, in step: borrowing Step
     ) throws {
         let (event, key) = (Self.event(node), Self.key(publisher, key))
         let old = try find(event, key, in: step)
-        if let old, try isBound(handler, as: old, in: step) { return }
+        if let old, try isBound(handler, as: old, in: step) {
+            return try step.setOrdered(isOrdered, of: old)
+        }
         let nodes = try notifiedNodes(in: step)
         if let old { try SeenItemTable(handler: old).remove(in: step) }
-        try account.listeners.set(event, key: key, to: handler, in: step)
+        try account.listeners.set(event, key: key, to: handler, ordered: isOrdered, in: step)
         try announce(since: nodes, in: step)
     }
 

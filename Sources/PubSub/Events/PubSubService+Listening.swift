@@ -24,15 +24,17 @@ extension PubSubService {
     ///     may call this at every start. The same handler with the same arguments stays what it is; another one is
     ///     called with what is shown again.
     ///   - handler: Called with each event. One that throws is tried again as its `retry` says.
+    ///   - isOrdered: Whether an event waits while an earlier one is tried again, is parked or waits for a runner. False by default: a later
+    ///     one is not held up by it. Another handler under this key, or other arguments, do not wait for calls of the handler before.
     ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for an empty
     ///   node or a publisher with a resource, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func listen(
         to node: any TextConvertible, of publisher: JID? = nil, as key: String,
-        _ handler: Durable<PubSubEvent>, in step: borrowing Step
+        _ handler: Durable<PubSubEvent>, ordered isOrdered: Bool = false, in step: borrowing Step
     ) throws {
         try listeners(of: node, publisher, in: step).set(
-            node.foreignText, of: publisher, key: key, to: handler, in: step)
+            node.foreignText, of: publisher, key: key, to: handler, ordered: isOrdered, in: step)
     }
 
     /// Removes a listener. Its quarantined and parked calls stay.

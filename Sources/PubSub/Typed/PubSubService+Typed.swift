@@ -13,12 +13,16 @@ extension PubSubService {
     ///   - publisher: Whose node; nil for the account itself and its contacts.
     ///   - key: Names this listener among those of the node and the publisher; the same key replaces it.
     ///   - handler: Called with each event.
+    ///   - isOrdered: Whether an event waits while an earlier one is tried again, is parked or waits for a runner.
     ///   - step: The step that it commits with.
     /// - Throws: As `listen`.
     public func listen<Payload: PubSubPayload>(
         to type: Payload.Type, of publisher: JID? = nil, as key: String,
-        _ handler: Durable<PubSubEvent.Of<Payload>>, in step: borrowing Step
+        _ handler: Durable<PubSubEvent.Of<Payload>>, ordered isOrdered: Bool = false,
+        in step: borrowing Step
     ) throws {
-        try listen(to: Payload.node, of: publisher, as: key, handler.calledWith(PubSubEvent.self), in: step)
+        try listen(
+            to: Payload.node, of: publisher, as: key, handler.calledWith(PubSubEvent.self),
+            ordered: isOrdered, in: step)
     }
 }

@@ -18,13 +18,34 @@ package struct ListenerTable: Sendable {
     }
 
     /// Puts a handler in the place of the one with that key.
+    ///
+    /// - Parameter isOrdered: Whether its calls wait for one another. The same handler with the same arguments stays then, so that its new
+    ///   calls wait for the earlier ones.
     package func set<Context>(
-        _ event: String, key: String, to handler: Durable<Context>, in step: borrowing Step
+        _ event: String, key: String, to handler: Durable<Context>, ordered isOrdered: Bool = false,
+        in step: borrowing Step
     ) throws(HandlerError) {
+        if isOrdered, let same = try find(event, key: key, handler, in: step) {
+            return try step.setOrdered(true, of: same)
+        }
         try remove(event, key: key, in: step)
         let id = try step.bindStanding(handler)
+        if isOrdered { try step.setOrdered(true, of: AnyHandlerID(id)) }
         try step.execute(
             "INSERT INTO listener(account, event, key, handler) VALUES (?, ?, ?, ?)", account, event, key, id)
+    }
+
+    /// The row of a listener that is this handler with these arguments.
+    private func find<Context>(
+        _ event: String, key: String, _ handler: Durable<Context>, in step: borrowing Step
+    ) throws(HandlerError) -> AnyHandlerID? {
+        try step.first(
+            """
+            SELECT handler.id FROM listener JOIN handler ON handler.id = listener.handler
+            WHERE listener.account = ? AND listener.event = ? AND listener.key = ? AND handler.name = ?
+                AND handler.version = ? AND handler.arguments = ?
+            """, account, event, key, handler.name, handler.version, handler.arguments
+        ) { AnyHandlerID(rawValue: $0.integer(0)) }
     }
 
     /// - Returns: False if there was no listener under that key.

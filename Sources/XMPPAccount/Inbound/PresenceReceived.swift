@@ -1,7 +1,7 @@
 public import Handlers
 public import XMPPCore
 
-/// The context of a standing handler that listens to presence; see ``Account/listenToPresence(as:_:in:)``.
+/// The context of a standing handler that listens to presence; see ``Account/listenToPresence(as:_:ordered:in:)``.
 ///
 /// ```swift
 /// @Handler("door.presence")
@@ -41,15 +41,18 @@ extension Account {
     /// - Parameters:
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
     ///   - handler: Called once for each presence, inside the step that counts it.
+    ///   - isOrdered: Whether a presence waits while an earlier one is tried again, is parked or waits for a runner. False by default: a later
+    ///     one is not held up by it. Another handler under this key, or other arguments, do not wait for calls of the handler before.
     ///   - step: The step that it commits with.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func listenToPresence(
-        as key: String, _ handler: Durable<PresenceReceived>, in step: borrowing Step
+        as key: String, _ handler: Durable<PresenceReceived>, ordered isOrdered: Bool = false,
+        in step: borrowing Step
     ) throws {
-        try listeners.set(ListenerTable.presence, key: key, to: handler, in: step)
+        try listeners.set(ListenerTable.presence, key: key, to: handler, ordered: isOrdered, in: step)
     }
 
-    /// Ends what ``listenToPresence(as:_:in:)`` began.
+    /// Ends what ``listenToPresence(as:_:ordered:in:)`` started.
     ///
     /// - Parameters:
     ///   - key: The listener's name.

@@ -311,6 +311,44 @@ import XMPPCore
         await account.close()
     }
 
+    @Test(
+        "H27 with ordered: an event waits while an earlier one is tried again, and the same handler can be bound otherwise later"
+    )
+    func ordered() async throws {
+        let account = try EventAccount()
+        func listen(_ isOrdered: Bool) throws {
+            try account.step { step in
+                try account.pubsub.listen(
+                    to: node, as: "hesitant", EventApp.Hesitant().durable, ordered: isOrdered, in: step)
+            }
+        }
+        func receive(_ nicks: String...) throws {
+            for nick in nicks { try account.receive(event: EventAccount.nick(nick)) }
+        }
+        func drain(until count: Int) async throws {
+            while try account.notes.count < count {
+                _ = try await account.account.runner.drain(for: .seconds(20))
+            }
+        }
+        // The one that is there is ordered from now on.
+        try listen(false)
+        try listen(true)
+        try receive("late", "x")
+        #expect(try account.notes == [])
+        try await drain(until: 2)
+        #expect(try account.takeNotes() == ["items current=late", "items current=x"])
+        try listen(false)
+        // Nothing runs between these: they come in one step.
+        try account.step { step in
+            for nick in ["late", "y"] {
+                try account.offline.receive(EventAccount.event(EventAccount.nick(nick)), in: step)
+            }
+        }
+        try await drain(until: 2)
+        #expect(try account.notes == ["items current=y", "items current=late"])
+        await account.close()
+    }
+
     @Test("P4 a handler that a process does not know is parked with the event, and called by one that does")
     func parked() async throws {
         let old = try EventAccount(handlers: PubSubService.handlers)

@@ -12,7 +12,7 @@ enum EventApp {
 
     static let handlers: [any DurableHandler.Type] = [
         Seen.self, Failing.self, NickSeen.self, NickFetched.self, MoodSeen.self, Sent.self, Message.self,
-        Later.self, NickFetchedLater.self, Asked.self,
+        Later.self, NickFetchedLater.self, Asked.self, Hesitant.self,
     ]
 
     static func note(_ text: String, in step: borrowing Step) throws(HandlerError) {
@@ -63,6 +63,18 @@ enum EventApp {
         func run(_ call: borrowing Call<PubSubEvent>) throws {
             try note("half done", in: call.step)
             throw Broken()
+        }
+    }
+
+    /// Fails in its first attempt with an item of "late".
+    struct Hesitant: Handler {
+        static let id = "test.event-hesitant"
+        static let retry = RetryPolicy(attempts: 2, firstDelay: .milliseconds(1))
+
+        func run(_ call: borrowing Call<PubSubEvent>) throws {
+            let text = words(call.change)
+            if text.hasSuffix("late"), call.attempt == 1 { throw Broken() }
+            try note(text, in: call.step)
         }
     }
 
