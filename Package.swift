@@ -236,6 +236,16 @@ let package = Package(
         .executableTarget(
             name: "account-host", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules"],
             path: "Benchmarks/AccountHost"),
+        // The order of two snippets, which are linked there, to be killed under load.
+        .target(
+            name: "OrderProgram", dependencies: ["Handlers", "HandlersTestKit", "Platform"],
+            path: "Benchmarks/OrderKills/Program"),
+        .executableTarget(
+            name: "order-workflow", dependencies: ["HandlerMacrosSupport", "Handlers", "OrderProgram"],
+            path: "Benchmarks/OrderKills/Workflow", swiftSettings: [.define("ORDER_KILLS")]),
+        .executableTarget(
+            name: "order-handlers", dependencies: ["HandlerMacrosSupport", "Handlers", "OrderProgram"],
+            path: "Benchmarks/OrderKills/Handlers", swiftSettings: [.define("ORDER_KILLS")]),
         .executableTarget(
             name: "benchmarks",
             dependencies: [
@@ -272,7 +282,7 @@ let package = Package(
             name: "HandlersTests",
             dependencies: [
                 "Handlers", "HandlerMacrosSupport", "HandlersTestKit", "HandlersTestProgram", "TestServers",
-                "TestThreads", "World",
+                "TestThreads", "World", "order-handlers", "order-workflow",
             ]),
         .testTarget(
             name: "HandlersTestKitTests",

@@ -1,0 +1,1 @@
+../../../Snippets/OrderHandlers.swift
