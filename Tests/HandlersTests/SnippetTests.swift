@@ -60,15 +60,61 @@ import TestServers
         }
     }
 
-    @Test("H31 the guide's order is charged, paid and sent, although each service loses its first answer")
-    func orderWorkflow() throws {
+    @Test(
+        "H31 the guide's order is charged and paid, as a workflow and as handlers, although each service loses its first answer",
+        arguments: ["OrderWorkflow", "OrderHandlers"])
+    func order(sample: String) throws {
         try withFolder { folder in
-            let child = try ChildProcess(
-                BuiltProduct.path("OrderWorkflow"), [], folder: folder.path, output: .pipe)
-            let output = try child.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-            #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0)
+            let output = try output(of: sample, [], in: folder.path)
             #expect(output == "order 17: Ada, Bob, Eve\n")
         }
+    }
+
+    @Test(
+        "H31 the guide's order goes on with three answers at once, with two after a minute and with one never; it waits for a payment for three days",
+        arguments: ["order-workflow", "order-handlers"])
+    func orderRehearsal(program: String) throws {
+        try withFolder { folder in
+            let output = try output(of: program, ["rehearse"], in: folder.path)
+            #expect(
+                output == """
+                    order 1, 59 s; charged 1
+                    order 1, 61 s; charged 1
+                    order 2, 59 s; charged 1
+                    order 2, 61 s; charged 1 and 2
+                    order 3, 59 s; charged 1 and 2
+                    order 3, 61 s; charged 1 and 2; order 3 is released: failed
+                    payment 1; charged 1 and 2; bill 1 is paid
+                    three days less 100 s; charged 1 and 2; 2 lines until 1750057200000; 3 lines until 1750143600000; 4 lines until 1750230000000
+                    three days; charged 1 and 2; order 2 is released: failed
+
+                    """)
+        }
+    }
+
+    @Test(
+        "H31 killed twenty times under load, the guide's orders all end, each effect once",
+        arguments: [("order-workflow", "OrderWorkflow"), ("order-handlers", "OrderHandlers")])
+    func orderKills(program: String, sample: String) throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").path
+        let child = try ChildProcess(
+            "python3",
+            [
+                root + "/Benchmarks/OrderKills/run.py", "20", "--window", "0.3", "--bound", "60",
+                "\(program)=\(root)/Snippets/\(sample).swift=\(try BuiltProduct.path(program))",
+            ], output: .pipe)
+        let output = try child.output?.readToEnd(deadline: .now + .seconds(120)) ?? ""
+        #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0, "\(output)")
+        #expect(output.contains("| \(program) | 40 | 40 | 0 | 0 | 0 |"), "\(output)")
+    }
+
+    /// Runs a program that ends by itself.
+    private func output(of program: String, _ arguments: [String], in folder: String) throws -> String {
+        let child = try ChildProcess(
+            BuiltProduct.path(program), arguments, folder: folder, output: .pipe)
+        let output = try child.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+        #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0)
+        return output
     }
 
     @Test("H22 each Swift block of the pages is a part of a snippet, and each link leads somewhere")
