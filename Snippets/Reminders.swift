@@ -71,6 +71,29 @@ extension Shop {
     }
     // snippet.end
 
+    // snippet.pack
+    @Handler("shop.pack")
+    static func pack(_ call: borrowing Call<TimerFired>, order: String) throws {
+        // Ends with the chain, if its time is over before the signal comes.
+        try call.step.bind(
+            Shop.fetched(order: order).orElse(Shop.notPacked(order: order)), key: "fetched-\(order)")
+        // Comes after the time of the chain.
+        try call.step.withChainLimit(nil) {
+            try call.step.schedule(Shop.remind(customer: "Eve"), after: .seconds(86_400))
+        }
+    }
+    // snippet.end
+
+    @Handler("shop.fetched")
+    static func fetched(_ call: borrowing Call<SignalReceived<Parcel>>, order: String) throws {
+        try call.step.execute("INSERT INTO letter VALUES (?)", "order \(order) is on its way")
+    }
+
+    @Handler("shop.not-packed")
+    static func notPacked(_ call: borrowing Call<Invalidation>, order: String) throws {
+        try call.step.execute("INSERT INTO letter VALUES (?)", "order \(order) is not sent: \(call.reason)")
+    }
+
     // snippet.offer
     @Handler("shop.offer")
     static func offer(_ call: borrowing Call<SignalReceived<Payment>>) -> Payment { call.value }
@@ -110,6 +133,13 @@ try store.step { step in
     try step.schedule(Shop.remind(customer: "Ada"), after: .seconds(1))
     let charge = try Shop.charge(customer: "Bob", cents: 1999)
     try step.schedule(charge.orElse(Shop.chargeFailed(customer: "Bob")), after: .zero)
+}
+// snippet.end
+// snippet.chainLimit
+try store.step { step in
+    try step.withChainLimit(.seconds(1)) {
+        try step.schedule(Shop.pack(order: "18").orElse(Shop.notPacked(order: "18")), after: .zero)
+    }
 }
 // snippet.end
 // snippet.key

@@ -119,6 +119,8 @@ public struct InvalidationReason: PrintedRawValue, RawRepresentable, Hashable, S
     public static let replaced = InvalidationReason(rawValue: "replaced")
     /// Its time ran out before it was called; see ``Step/bind(_:timeout:deadline:in:)``.
     public static let timedOut = InvalidationReason(rawValue: "timed-out")
+    /// The time of its chain is over; see ``Step/withChainLimit(_:_:)``.
+    public static let chainLimit = InvalidationReason(rawValue: "chain-limit")
     /// It failed for good; see ``RetryPolicy/Finally/orElse``.
     public static let failed = InvalidationReason(rawValue: "failed")
     /// Someone discarded the row by hand.

@@ -9,6 +9,8 @@ import Synchronization
 /// ```
 public final class HandlerRegistry: Sendable {
     private let definitions = Mutex<[String: Definition]>([:])
+    /// The names of handlers that modules brought.
+    private let moduleNames = Mutex<Set<String>>([])
     let unknownArguments = UnknownArguments()
 
     /// Makes a registry of the listed handlers.
@@ -70,6 +72,17 @@ public final class HandlerRegistry: Sendable {
         }
     }
 
+    /// Adds the handlers of modules.
+    func register(ofModules handlers: [any DurableHandler.Type]) {
+        for handler in handlers { register(handler) }
+        moduleNames.withLock { $0.formUnion(handlers.map { $0.id }) }
+    }
+
+    /// Returns whether a handler belongs to a module, or to the runtime, and not to the program.
+    func isOfModule(_ name: String) -> Bool {
+        Self.own[name] != nil || moduleNames.withLock { $0.contains(name) }
+    }
+
     /// The names and aliases of all registered handlers, sorted.
     package var names: [String] { definitions.withLock { $0.keys.sorted() } }
 
@@ -93,7 +106,7 @@ public final class HandlerRegistry: Sendable {
 
     /// The runtime's own handlers, which every program knows.
     package static let ownHandlers: [any DurableHandler.Type] = [
-        FlowWoken.self, FlowSignaled.self, FlowJoined.self, FlowGivenUp.self,
+        FlowWoken.self, FlowSignaled.self, FlowJoined.self, FlowGivenUp.self, ChainAlarm.self,
     ]
 
     /// One of the runtime's own handlers. Others do not make the table: finding out what types conform to costs a fifth of a short process.

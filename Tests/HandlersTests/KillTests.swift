@@ -171,6 +171,57 @@
                 #expect(try next.read { try $0.laneStatus("ship") }.running == 0)
             }
         }
+
+        @Test(
+            "H23 killed anywhere while the handlers of a chain end, each ends once in the end, and nothing of the chain is left",
+            arguments: [
+                (Failpoint.beforeCommit, 1), (.beforeCommit, 2), (.beforeCommit, 3), (.afterCommit, 1),
+                (.afterCommit, 2), (.afterCommit, 3), (.beforeDue, 1), (.beforeDue, 3),
+                (.beforeHandler, 1), (.afterHandler, 1), (.beforeInvalidation, 1), (.beforeInvalidation, 2),
+            ])
+        func chain(_ failpoint: Failpoint, nth: Int) async throws {
+            try await withFolder { folder in
+                let store = try openChainStore(folder.file())
+                let ids = try store.step { step in
+                    try step.withChainLimit(.zero) {
+                        try (1...3).map { number in
+                            let handler = try WaitForSignal().durable.orElse(
+                                Abandon(name: "\(number)").durable)
+                            return try step.bind(handler, key: "\(number)")
+                        }
+                    }
+                }
+                await #expect(processExitsWith: .signal(SIGKILL)) {
+                    [
+                        path = folder.file() as String, name = failpoint.rawValue as String,
+                        nth = nth as Int
+                    ] in
+                    let store = try openChainStore(path)
+                    setenv("HANDLERS_FAILPOINT", "\(name):kill:\(nth)", 1)
+                    _ = try await HandlerRunner(store).drain(for: .seconds(30))
+                }
+                let next = try openChainStore(folder.file())
+                let runner = try HandlerRunner(next)
+                defer { runner.close() }
+                #expect(try await runner.drain(for: .seconds(30)))
+                for id in ids { #expect(try next.keptEnding(of: id)?.reason == .chainLimit) }
+                #expect(
+                    try next.notes() == (1...3).map { "\($0): kill.wait-for-signal chain-limit nothing" })
+                #expect(try next.waiting().isEmpty)
+                for table in ["chain_limit", "chain_member"] {
+                    #expect(try next.integer("SELECT count(*) FROM \(table)") == 0)
+                }
+            }
+        }
+    }
+
+    private struct WaitForSignal: Handler {
+        static let id = "kill.wait-for-signal"
+        func run(_ call: borrowing Call<SignalReceived<Int>>) throws {}
+    }
+
+    private func openChainStore(_ path: String) throws -> HandlerStore {
+        try openStore(path, [WaitForSignal.self, Abandon.self], time: TimeSource())
     }
 
     /// The second one of each key fails at first.

@@ -55,7 +55,7 @@ import TestServers
             #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0)
             #expect(
                 output
-                    == "the choice ended with result\norder 17: thank you for 450 cents\nthe best offer is 70 cents\nBob paid 1999 cents\nAda, please pay\nshipped: [1, 2, 3]\n"
+                    == "the choice ended with result\norder 17: thank you for 450 cents\nthe best offer is 70 cents\nBob paid 1999 cents\nAda, please pay\norder 18 is not sent: chain-limit\nshipped: [1, 2, 3]\n"
             )
         }
     }

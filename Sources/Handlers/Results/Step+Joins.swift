@@ -143,7 +143,8 @@ extension Step {
         // Whole or not at all, also for a caller that goes on after the error.
         try transaction.undoingOnError {
             id = try transaction.bind(
-                handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope))
+                handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope),
+                relations: .parent)
             try transaction.join(id, rule, children)
         }
         return HandlerID(of: id)

@@ -19,7 +19,6 @@ extension Transaction {
         try connection.execute(
             "INSERT INTO handler_join(handler, waiting, needed) VALUES (?, ?, ?)",
             [parent, children.count, needed])
-        try add(.parent, to: parent)
         for (position, child) in children.enumerated() { try add(child, to: parent, at: position) }
         try callIfComplete(parent)
     }

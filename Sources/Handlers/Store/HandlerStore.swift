@@ -109,7 +109,7 @@ public final class HandlerStore: Sendable {
         self.path = path
         self.system = system
         self.log = log
-        for handler in schemas.flatMap(\.handlers) { registry.register(handler) }
+        registry.register(ofModules: schemas.flatMap(\.handlers))
         modules = Set(schemas.map(\.module))
         self.registry = registry
         self.role = role

@@ -122,7 +122,7 @@ extension Transaction {
                     context: context, store: store)
                 return nil
             },
-            storeUnfinished: { stored, unfinished in try keep(row.id, unfinished, stored.relations) })
+            storeUnfinished: { stored, unfinished in try keep(row.id, unfinished, stored) })
         return lease
     }
 
@@ -186,7 +186,7 @@ extension Transaction {
             .failed(error), lease.stored, lease.call, context: lease.context, isStored: true,
             retry: registry.definition(named: lease.stored.name)?.retry, now: now)
         try Failpoint.beforeQuarantine.hit()
-        try keep(lease.handler, unfinished, lease.stored.relations)
+        try keep(lease.handler, unfinished, lease.stored)
     }
 
     /// Gives a leased handler back uncalled: this process is about to leave.

@@ -18,6 +18,8 @@ struct Relations: OptionSet {
     static let workflow = Relations(rawValue: 64)
     /// Its calls wait for one another.
     static let ordered = Relations(rawValue: 128)
+    /// It belongs to a chain with a limit.
+    static let inChain = Relations(rawValue: 256)
 }
 
 extension Transaction {
@@ -46,5 +48,6 @@ extension Transaction {
         if relations.contains(.parent) { try leaveChildren(of: id) }
         if relations.contains(.child) { try childEnded(id, outcome) }
         if relations.contains(.inLane) { try leaveLane(id) }
+        if relations.contains(.inChain) { try leaveChain(id) }
     }
 }

@@ -12,7 +12,7 @@ public struct Schema: Sendable {
     package let module: String
     /// SQL scripts; the one at index `n` leads from version `n` to `n + 1`. A released script never changes.
     package let migrations: [String]
-    /// The module's own handlers; every store that has its tables knows them.
+    /// The module's own handlers; every store that has its tables knows them. The limit of a chain does not end them.
     package let handlers: [any DurableHandler.Type]
 
     /// Describes the tables of a module.
@@ -21,7 +21,8 @@ public struct Schema: Sendable {
     ///   - module: The module's name in the store; unique and never changed.
     ///   - migrations: SQL scripts; the one at index `n` leads from version `n` to `n + 1`. Append new ones, and
     ///     never change one that was released.
-    ///   - handlers: The module's handlers in plain form, so that a store with its tables knows them.
+    ///   - handlers: The module's handlers in plain form, so that a store with its tables knows them. The limit of a chain does
+    ///     not end them; see ``Step/withChainLimit(_:_:)``.
     public init(module: String, migrations: [String], handlers: [any DurableHandler.Type] = []) {
         self.module = module
         self.migrations = migrations
@@ -193,6 +194,18 @@ public struct Schema: Sendable {
                 position INTEGER);                      -- among those with its order key; NULL while it is not one of them
             CREATE INDEX lane_entry_state ON lane_entry(lane, state, rank, handler);
             CREATE INDEX lane_entry_order ON lane_entry(lane, order_key, position) WHERE position IS NOT NULL;
+            -- Chains with a limit; each is there while it has members.
+            CREATE TABLE chain_limit(
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                deadline INTEGER NOT NULL,              -- by the wall clock
+                duration INTEGER NOT NULL,              -- what the program said
+                alarm INTEGER);                         -- the timer that ends its members; NULL while none needs one
+            -- Their handlers.
+            CREATE TABLE chain_member(
+                handler INTEGER PRIMARY KEY,
+                chain INTEGER NOT NULL,
+                ends INTEGER NOT NULL);                 -- whether the limit ends it, or it only hands on the limit
+            CREATE INDEX chain_member_chain ON chain_member(chain, ends, handler);
             """,
         ])
 

@@ -10,6 +10,9 @@ extension Transaction {
         var scope: HandlerScope?
         var isTimer = false
 
+        /// Whether no time calls it or ends it.
+        var isEmpty: Bool { due == nil && timeout == nil }
+
         init(timeout: Duration? = nil, deadline: Timestamp? = nil, scope: HandlerScope? = nil) {
             (due, self.timeout, self.scope) = (deadline, timeout, scope)
         }
@@ -36,7 +39,12 @@ extension Transaction {
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root,
             ])
-        return AnyHandlerID(rawValue: connection.lastInsertedRow)
+        let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
+        if let chain = try chainOfNew(kind) {
+            try set(.inChain, of: id)
+            try add(id, handler.name, toChain: chain, isKept: true)
+        }
+        return id
     }
 
     func bind<Context>(
@@ -47,6 +55,9 @@ extension Transaction {
         let connectedDue = try timing.timeout.map { (timeout) throws(HandlerError) in
             TimeSource.sum(try connectedTime(of: timing.scope), timeout)
         }
+        let chain = try chainOfNew(kind)
+        let isKept = timing.isEmpty && key == nil && relations.isEmpty
+        let relations = relations.union(key == nil ? [] : .keyed).union(chain == nil ? [] : .inChain)
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
@@ -58,7 +69,7 @@ extension Transaction {
                 running?.root, timing.scope?.rawValue, timing.isTimer ? caller.rawValue : 0, timing.due,
                 connectedDue?.milliseconds, timing.period?.milliseconds,
                 timing.isTimer ? try StoredCall(.result).bytes() : nil,
-                (key == nil ? relations : relations.union(.keyed)).rawValue,
+                relations.rawValue,
             ])
         let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
         newDue.add(
@@ -67,6 +78,7 @@ extension Transaction {
                 monotonic + min(.milliseconds($0.milliseconds), Self.connectedTimeTick)
             })
         if let key { try give(key, to: id) }
+        if let chain { try add(id, handler.name, toChain: chain, isKept: isKept) }
         return id
     }
 
@@ -84,6 +96,8 @@ extension Transaction {
                 "the handler '\(handler.name)' cannot run in this step, and what it is called with, \(type(of: context)), cannot be kept; let that type conform to RestorableContext"
             )
         }
+        let chain = try chainOfNew(.once)
+        let relations = (place == nil ? [] : Relations.inLane).union(chain == nil ? [] : .inChain)
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
@@ -93,9 +107,10 @@ extension Transaction {
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
                 context.environment?.scope.rawValue, caller.rawValue, place == nil ? now : nil, call.bytes(),
-                context.storedBytes(), (place == nil ? [] : Relations.inLane).rawValue,
+                context.storedBytes(), relations.rawValue,
             ])
         let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
+        if let chain { try add(id, handler.name, toChain: chain, isKept: false) }
         if let place {
             try addCalled(id, to: place)
         } else {

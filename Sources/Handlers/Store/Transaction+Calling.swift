@@ -50,7 +50,7 @@ extension Transaction {
                 try Failpoint.afterHandler.hit()
                 return nil
             },
-            storeUnfinished: { stored, unfinished in try keep(id, unfinished, stored.relations) })
+            storeUnfinished: { stored, unfinished in try keep(id, unfinished, stored) })
     }
 
     /// Ends a handler that has run and waits on, without another call.
@@ -125,12 +125,12 @@ extension Transaction {
 
     /// Leaves word of who runs, for the process that comes after one which this handler kills.
     func marking(_ stored: StoredHandler, _ context: any Sendable, _ body: () throws -> Void) throws {
-        let outer = (running, runningCall)
+        let outer = (running, runningCall, chainRule)
         let runningCall = RunningCall(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context))
-        (running, self.runningCall) = (stored, runningCall)
+        (running, self.runningCall, chainRule) = (stored, runningCall, .inherited)
         slot.record(runningCall)
         defer {
-            (running, self.runningCall) = outer
+            (running, self.runningCall, chainRule) = outer
             if let runningCall = self.runningCall {
                 slot.record(runningCall)
             } else {

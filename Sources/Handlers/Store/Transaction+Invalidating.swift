@@ -28,7 +28,7 @@ extension Transaction {
                 try bury(id, stored, outcome, reason, result)
                 return nil
             },
-            storeUnfinished: { stored, unfinished in try keep(id, unfinished, stored.relations) })
+            storeUnfinished: { stored, unfinished in try keep(id, unfinished, stored) })
     }
 
     /// Invalidates a handler inside the one that runs now, in its savepoint.
@@ -56,11 +56,14 @@ extension Transaction {
         if let orElseBytes {
             let orElse = try ArgumentCoding.orElse(orElseBytes, of: name)
             handedOn = try NestedHandler.all(in: orElse.arguments, of: orElse.name)
-            try run(
-                orElse,
-                context: Invalidation(
-                    reason: invalidation.reason, handler: name, environment: invalidation.environment),
-                overrides: overrides)
+            // It may take its time: what it takes back must be taken back.
+            try binding(.outsideOfChains) {
+                try run(
+                    orElse,
+                    context: Invalidation(
+                        reason: invalidation.reason, handler: name, environment: invalidation.environment),
+                    overrides: overrides)
+            }
         }
         if BuiltInFault.forgetInvalidation.isOn { return }
         for inner in try NestedHandler.all(in: arguments, of: name) {

@@ -181,7 +181,8 @@ struct UnfinishedCall {
 
 extension Transaction {
     /// Keeps a handler that could not run, with what arrived for it.
-    func keep(_ id: AnyHandlerID, _ unfinished: UnfinishedCall, _ relations: Relations) throws(HandlerError) {
+    func keep(_ id: AnyHandlerID, _ unfinished: UnfinishedCall, _ stored: StoredHandler) throws(HandlerError)
+    {
         let changed = try connection.execute(
             """
             UPDATE handler SET state = ?, due = ?, connected_due = NULL, lane = ?, attempts = ?, reason = ?,
@@ -199,7 +200,8 @@ extension Transaction {
         if let due = unfinished.due {
             newDue.add(unfinished.scope == nil ? try scope(of: id) : unfinished.scope, wall: due)
         }
-        if relations.contains(.inLane) { try settleInLane(id, unfinished) }
+        if stored.relations.contains(.inLane) { try settleInLane(id, unfinished) }
+        if stored.relations.contains(.inChain) { try endWithChain(id, stored.name) }
         if unfinished.isFinal { try report(unfinished, of: id) }
         if unfinished.state == .quarantined { try trimQuarantine(after: id) }
     }

@@ -34,6 +34,10 @@ package final class Transaction {
     var failures: [HandlerFailure] = []
     /// The handler whose row runs now.
     var running: StoredHandler?
+    /// To which chain with a limit new handlers belong.
+    var chainRule = ChainRule.inherited
+    /// The chains to which more handlers are bound.
+    var openChains: Set<Int64> = []
     /// Whether no handler may be called for what ends now.
     var runsNothing = false
     /// The record in the slot meanwhile.

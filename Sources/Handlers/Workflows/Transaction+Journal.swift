@@ -39,7 +39,7 @@ extension Transaction {
                 try Failpoint.afterHandler.hit()
                 return nil
             },
-            storeUnfinished: { stored, unfinished in try keep(row.id, unfinished, stored.relations) })
+            storeUnfinished: { stored, unfinished in try keep(row.id, unfinished, stored) })
     }
 
     private func settle(
@@ -120,7 +120,7 @@ extension Transaction {
         ) { $0.blob(0) }
         for value in stored where !value.isEmpty {
             let handler = try ArgumentCoding.value(Durable<Invalidation>.self, from: value)
-            try run(handler, context: invalidation)
+            try binding(.outsideOfChains) { try run(handler, context: invalidation) }
         }
     }
 

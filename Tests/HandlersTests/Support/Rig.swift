@@ -10,12 +10,12 @@ struct Rig {
     let runner: HandlerRunner
 
     init(
-        _ path: String, _ handlers: [any DurableHandler.Type], role: HandlerStore.Role = .main,
-        clock: VirtualClock = VirtualClock()
+        _ path: String, _ handlers: [any DurableHandler.Type], schemas: [Schema] = [notes],
+        role: HandlerStore.Role = .main, clock: VirtualClock = VirtualClock()
     ) throws {
         self.clock = clock
         store = try HandlerStore(
-            path: path, registry: HandlerRegistry(handlers), schemas: [notes], role: role,
+            path: path, registry: HandlerRegistry(handlers), schemas: schemas, role: role,
             synchronous: .normal, time: clock.timeSource)
         runner = try HandlerRunner(store)
     }

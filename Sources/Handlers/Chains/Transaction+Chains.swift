@@ -1,0 +1,181 @@
+/// Chains with a limit: their members, and the alarm that ends these.
+///
+/// A member is a row of `chain_member` beside the handler, which has the relation `inChain`. Most handlers have neither, and pay nothing.
+extension Transaction {
+    /// The chain with a limit to which a new handler belongs.
+    enum ChainRule {
+        /// That of the handler in whose call it is bound.
+        case inherited
+        /// None.
+        case outsideOfChains
+        /// One with its own limit.
+        case limited(Int64)
+    }
+
+    /// The most handlers that one call of an alarm ends. The next call follows at once.
+    static let mostEnded = 200
+
+    // MARK: Binding
+
+    /// Runs `body`, in which new handlers belong to another chain.
+    func binding<R, E: Error>(_ rule: ChainRule, _ body: () throws(E) -> R) throws(E) -> R {
+        let outer = chainRule
+        chainRule = rule
+        defer { chainRule = outer }
+        return try body()
+    }
+
+    func limitingChain<R>(to limit: Duration, _ body: () throws -> R) throws -> R {
+        let limit = max(.zero, limit)
+        // Stored first: a part of `body` may be undone, and the rest goes on.
+        try connection.execute(
+            "INSERT INTO chain_limit(deadline, duration) VALUES (?, ?)", [now + limit, limit.milliseconds])
+        let chain = connection.lastInsertedRow
+        // Its first handler may end before `body` binds the next one.
+        openChains.insert(chain)
+        let result = Result { try binding(.limited(chain), body) }
+        openChains.remove(chain)
+        if connection.isUsable { try dropChainIfEmpty(chain) }
+        return try result.get()
+    }
+
+    /// The chain to which a handler belongs that is bound now; nil for none with a limit.
+    func chainOfNew(_ kind: Kind) throws(HandlerError) -> Int64? {
+        guard kind == .once else { return nil }
+        switch chainRule {
+        case .outsideOfChains: return nil
+        case .limited(let chain): return chain
+        case .inherited:
+            guard let running, running.relations.contains(.inChain), let id = running.id else { return nil }
+            return try chain(of: id)
+        }
+    }
+
+    private func chain(of member: AnyHandlerID) throws(HandlerError) -> Int64? {
+        try connection.first("SELECT chain FROM chain_member WHERE handler = ?", [member]) { $0.integer(0) }
+    }
+
+    /// Adds a handler to a chain. Its row has the relation already.
+    ///
+    /// - Parameter isKept: Whether the code that keeps its row ends it.
+    func add(_ id: AnyHandlerID, _ name: String, toChain chain: Int64, isKept: Bool) throws(HandlerError) {
+        let ends = !isKept && !registry.isOfModule(name)
+        try connection.execute(
+            "INSERT INTO chain_member(handler, chain, ends) VALUES (?, ?, ?)", [id, chain, ends ? 1 : 0])
+        if ends { try setAlarm(of: chain) }
+    }
+
+    /// Has a member end with its chain whose row nobody keeps any more: it was called, and waits for a runner or a repair.
+    func endWithChain(_ id: AnyHandlerID, _ name: String) throws(HandlerError) {
+        if registry.isOfModule(name) { return }
+        let changed = try connection.execute(
+            "UPDATE chain_member SET ends = 1 WHERE handler = ? AND ends = 0", [id])
+        if changed == 1, let chain = try chain(of: id) { try setAlarm(of: chain) }
+    }
+
+    // MARK: The end of its time
+
+    /// Schedules the alarm of a chain, unless it is.
+    private func setAlarm(of chain: Int64) throws(HandlerError) {
+        let deadline = try connection.first(
+            "SELECT deadline FROM chain_limit WHERE id = ? AND alarm IS NULL", [chain]
+        ) { $0.timestamp(0) }
+        guard let deadline else { return }
+        let handler = try ChainAlarm(chain: chain).durable
+        let alarm = try binding(.outsideOfChains) { () throws(HandlerError) in
+            try bind(handler, kind: .once, timing: Timing(at: deadline, nil))
+        }
+        try connection.execute("UPDATE chain_limit SET alarm = ? WHERE id = ?", [alarm, chain])
+    }
+
+    /// Whether the time of a handler's chain is over, and the handler is to end with it.
+    func hasOutlivedChain(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
+        try connection.first(
+            """
+            SELECT 1 FROM chain_member JOIN chain_limit ON chain_limit.id = chain_member.chain
+            WHERE chain_member.handler = ? AND chain_member.ends = 1 AND chain_limit.deadline <= ?
+            """, [id, now]
+        ) { _ in true } ?? false
+    }
+
+    /// Has some members of a chain invalidated whose time is over, and schedules the alarm for the others.
+    func endMembers(of chain: Int64) throws(HandlerError) {
+        try connection.execute("UPDATE chain_limit SET alarm = NULL WHERE id = ?", [chain])
+        let limit = try connection.first("SELECT duration FROM chain_limit WHERE id = ?", [chain]) {
+            $0.duration(0)
+        }
+        // The newest first: a handler that waits for others was bound after them, and is not called because they end.
+        let members = try connection.all(
+            "SELECT handler FROM chain_member WHERE chain = ? AND ends = 1 ORDER BY handler DESC LIMIT ?",
+            [chain, Self.mostEnded]
+        ) { AnyHandlerID(rawValue: $0.integer(0)) }
+        let reason = "the limit of its chain, \(limit ?? .zero), has passed"
+        for member in members { try invalidateLater(member, reason) }
+        if members.count == Self.mostEnded { try setAlarm(of: chain) }
+        log(.info, .handlers) {
+            "the time of a chain of handlers is over: \(members.count) of them are invalidated, for \(reason)"
+        }
+    }
+
+    /// Has a runner invalidate a member: only the one that serves its scope knows its environment.
+    private func invalidateLater(_ id: AnyHandlerID, _ reason: String) throws(HandlerError) {
+        try leaveChain(id)
+        let found = try connection.first(
+            "SELECT call, scope, state, relations FROM handler WHERE id = ?", [id]
+        ) {
+            (
+                call: $0.isNull(0) ? nil : $0.blob(0), scope: $0.optionalText(1).map { HandlerScope($0) },
+                isLeased: $0.integer(2) == State.leased.rawValue,
+                relations: Relations(rawValue: $0.integer(3))
+            )
+        }
+        // It runs at this moment, around this step's work.
+        guard let found else { return }
+        // One that is being invalidated goes on with that.
+        if let call = found.call, let call = try? StoredCall(call, of: id), call.reason != nil {
+            return try set(found.relations.subtracting(.inChain), of: id)
+        }
+        if found.relations.contains(.inLane) { try leaveLane(id) }
+        try connection.execute(
+            """
+            UPDATE handler SET state = \(State.pending.sql), due = ?, connected_due = NULL, lane = ?, call = ?,
+                attempts = 0, deaths = 0, reason = ?, lease = NULL, relations = ?
+            WHERE id = ?
+            """,
+            [
+                now, Caller.inStep.rawValue, StoredCall(.timeout, reason: .chainLimit).bytes(), reason,
+                found.relations.subtracting([.inChain, .inLane]).rawValue, id,
+            ])
+        newDue.add(found.scope, wall: now)
+        if found.isLeased { newDue.isLeaseLost = true }
+    }
+
+    // MARK: Leaving
+
+    /// Removes a handler from its chain, and the chain with its last one.
+    func leaveChain(_ id: AnyHandlerID) throws(HandlerError) {
+        guard let chain = try chain(of: id) else { return }
+        try connection.execute("DELETE FROM chain_member WHERE handler = ?", [id])
+        try dropChainIfEmpty(chain)
+    }
+
+    private func dropChainIfEmpty(_ chain: Int64) throws(HandlerError) {
+        let isUsed = try connection.first("SELECT 1 FROM chain_member WHERE chain = ? LIMIT 1", [chain]) {
+            _ in
+            true
+        }
+        if isUsed != nil || openChains.contains(chain) { return }
+        let alarm =
+            try connection.first("SELECT alarm FROM chain_limit WHERE id = ?", [chain]) {
+                $0.optionalInteger(0).map(AnyHandlerID.init(rawValue:))
+            } ?? nil
+        try connection.execute("DELETE FROM chain_limit WHERE id = ?", [chain])
+        // Somebody may have discarded it.
+        guard let alarm, try relations(of: alarm) != nil else { return }
+        let stored = try claim(alarm, Self.selectAlarm)
+        try bury(alarm, stored, .invalidated, .cancelled)
+    }
+
+    private static let selectAlarm =
+        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
+}
