@@ -43,14 +43,14 @@ package enum WorldApp {
             Received.self, Answered.self, Abandoned.self, Relay.self, Acknowledged.self, Remind.self,
             Work.self, Changed.self, Noticed.self, Published.self, Heard.self, Listen.self, Speak.self,
             Met.self, Part.self, Errand.self, Carry.self, CarryPart.self, CarryLater.self, MetLater.self,
-            Tick.self,
+            Tick.self, Wait.self,
         ] + PubSubService.handlers
     }
 
     /// The ids of the handlers that end entries of `world_bound`.
     static let endingHandlers = [
         Answered.id, Acknowledged.id, Relay.id, Remind.id, Work.id, Changed.id, Heard.id, Listen.id,
-        Met.id, Errand.id, Carry.id, CarryLater.id, MetLater.id, Tick.id,
+        Met.id, Errand.id, Carry.id, CarryLater.id, MetLater.id, Tick.id, Wait.id,
     ]
 
     package static func next(in step: borrowing Step) throws(HandlerError) -> Int {
@@ -141,9 +141,18 @@ package enum WorldApp {
         return n
     }
 
-    /// Has a handler called by a signal, which is sent before or after the handler is bound, or when others have ended.
+    /// Has a handler called by a signal, which is sent before or after the handler is bound, or when others have ended. Or starts a chain
+    /// whose signal never comes, so that its limit ends it.
     static func signal(in step: borrowing Step) throws -> Int {
         let n = try next(in: step)
+        if n % 7 == 6 {
+            try step.withChainLimit(.milliseconds(n % 2 == 0 ? 100 : 3000)) {
+                try step.schedule(
+                    Wait(n: n).durable.orElse(Abandoned(n: n).durable), after: .milliseconds(20))
+            }
+            try bound(n, "chain", in: step)
+            return n
+        }
         if n % 5 == 0 {
             let parts = try [20, 500].map { delay in
                 AnyHandlerID(try step.schedule(Part(n: n).durable, after: .milliseconds(delay)))
@@ -300,6 +309,17 @@ package enum WorldApp {
         var n: Int
         func run(_ call: borrowing Call<TimerFired>) throws {
             try call.step.bind(Heard(n: n).durable, key: "k-\(n)", ifTaken: .refuse)
+        }
+    }
+
+    /// Binds a handler to which nobody sends a signal.
+    struct Wait: Handler {
+        static let id = "world.wait"
+        static let retry = Listen.retry
+        var n: Int
+        func run(_ call: borrowing Call<TimerFired>) throws {
+            try call.step.bind(
+                Heard(n: n).durable.orElse(Abandoned(n: n).durable), key: "k-\(n)", ifTaken: .refuse)
         }
     }
 

@@ -26,7 +26,8 @@ struct WorldBounds {
     ]
     /// Tables of rows that wait for the server, for a handler or for a process.
     private static let waiting: Set<String> = [
-        "deferred", "delivery", "dropped_call", "early_signal", "event", "handler_join", "handler_key",
+        "chain_limit", "chain_member", "deferred", "delivery", "dropped_call", "early_signal", "event",
+        "handler_join", "handler_key",
         "inbound_request", "join_child", "journal", "outbox", "request",
         "seen", "subscription_stanza", "subscription_wait",
     ]
