@@ -80,7 +80,7 @@ public final class HandlerRegistry: Sendable {
 
     /// Returns whether a handler belongs to a module, or to the runtime, and not to the program.
     func isOfModule(_ name: String) -> Bool {
-        Self.own[name] != nil || moduleNames.withLock { $0.contains(name) }
+        Self.own(named: name) != nil || moduleNames.withLock { $0.contains(name) }
     }
 
     /// The names and aliases of all registered handlers, sorted.
@@ -111,7 +111,7 @@ public final class HandlerRegistry: Sendable {
 
     /// One of the runtime's own handlers. Others do not make the table: finding out what types conform to costs a fifth of a short process.
     private static func own(named name: String) -> Definition? {
-        name.hasPrefix(FlowPlace.prefix) ? own[name] : nil
+        name.hasPrefix(FlowPlace.prefix) || name == ChainAlarm.id ? own[name] : nil
     }
 
     private static let own = Dictionary(

@@ -65,7 +65,7 @@ extension Transaction {
         if ends { try setAlarm(of: chain) }
     }
 
-    /// Has a member end with its chain whose row nobody keeps any more: it was called, and waits for a runner or a repair.
+    /// Has a member end with its chain whose row no code keeps any more: it was called, and waits for a runner or a repair.
     func endWithChain(_ id: AnyHandlerID, _ name: String) throws(HandlerError) {
         if registry.isOfModule(name) { return }
         let changed = try connection.execute(
@@ -133,7 +133,7 @@ extension Transaction {
         guard let found else { return }
         // One that is being invalidated goes on with that.
         if let call = found.call, let call = try? StoredCall(call, of: id), call.reason != nil {
-            return try set(found.relations.subtracting(.inChain), of: id)
+            return try remove(.inChain, from: id)
         }
         if found.relations.contains(.inLane) { try leaveLane(id) }
         try connection.execute(
@@ -170,7 +170,7 @@ extension Transaction {
                 $0.optionalInteger(0).map(AnyHandlerID.init(rawValue:))
             } ?? nil
         try connection.execute("DELETE FROM chain_limit WHERE id = ?", [chain])
-        // Somebody may have discarded it.
+        // It may have been discarded.
         guard let alarm, try relations(of: alarm) != nil else { return }
         let stored = try claim(alarm, Self.selectAlarm)
         try bury(alarm, stored, .invalidated, .cancelled)

@@ -35,6 +35,11 @@ extension Transaction {
             "UPDATE handler SET relations = relations | ? WHERE id = ?", [relations.rawValue, id])
     }
 
+    func remove(_ relations: Relations, from id: AnyHandlerID) throws(HandlerError) {
+        try connection.execute(
+            "UPDATE handler SET relations = relations & ~? WHERE id = ?", [relations.rawValue, id])
+    }
+
     /// Updates what other tables hold of a handler that has ended.
     func dropRelations(
         _ relations: Relations, _ id: AnyHandlerID, _ outcome: Outcome, _ reason: InvalidationReason?,

@@ -41,7 +41,7 @@ extension Transaction {
             ])
         let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
         if let chain = try chainOfNew(kind) {
-            try set(.inChain, of: id)
+            try add(.inChain, to: id)
             try add(id, handler.name, toChain: chain, isKept: true)
         }
         return id
