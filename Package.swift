@@ -282,7 +282,7 @@ let package = Package(
             name: "HandlersTests",
             dependencies: [
                 "Handlers", "HandlerMacrosSupport", "HandlersTestKit", "HandlersTestProgram", "TestServers",
-                "TestThreads", "World",
+                "TestSupport", "TestThreads", "World",
             ]),
         .testTarget(
             name: "HandlersTestKitTests",
