@@ -37,7 +37,7 @@ extension Transaction {
 
     func remove(_ relations: Relations, from id: AnyHandlerID) throws(HandlerError) {
         try connection.execute(
-            "UPDATE handler SET relations = relations & ~? WHERE id = ?", [relations.rawValue, id])
+            "UPDATE handler SET relations = relations - (relations & ?) WHERE id = ?", [relations.rawValue, id])
     }
 
     /// Updates what other tables hold of a handler that has ended.
