@@ -75,7 +75,7 @@ public final class HandlerRegistry: Sendable {
     /// Adds the handlers of modules.
     func register(ofModules handlers: [any DurableHandler.Type]) {
         for handler in handlers { register(handler) }
-        moduleNames.withLock { $0.formUnion(handlers.map { $0.id }) }
+        moduleNames.withLock { $0.formUnion(handlers.flatMap { [$0.id] + $0.aliases }) }
     }
 
     /// Returns whether a handler belongs to a module, or to the runtime, and not to the program.

@@ -236,7 +236,8 @@ extension Account {
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
     ///   - handler: Called once for each message, inside the step that counts it.
     ///   - isOrdered: Whether a message waits while an earlier one is tried again, is parked or waits for a runner. False by default: a later
-    ///     one is not held up by it. Another handler under this key, or other arguments, do not wait for calls of the handler before.
+    ///     one is not held up by it. Another handler under this key, another version or other arguments do not wait
+    ///     for calls of the handler before.
     /// - Throws: ``AccountError`` `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the store fails.
     public func listen(
         as key: String, _ handler: Durable<MessageReceived>, ordered isOrdered: Bool = false
@@ -250,7 +251,8 @@ extension Account {
     ///   - key: Names this listener; the same key replaces it.
     ///   - handler: Called once for each message, inside the step that counts it.
     ///   - isOrdered: Whether a message waits while an earlier one is tried again, is parked or waits for a runner. False by default: a later
-    ///     one is not held up by it. Another handler under this key, or other arguments, do not wait for calls of the handler before.
+    ///     one is not held up by it. Another handler under this key, another version or other arguments do not wait
+    ///     for calls of the handler before.
     ///   - step: The step that it commits with.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func listen(

@@ -51,7 +51,8 @@ extension ReadableStore where Self: ~Copyable {
     /// ```
     ///
     /// - Parameter id: The handler's row.
-    /// - Returns: The time by the wall clock; nil when the handler has ended, or its chain has no limit.
+    /// - Returns: The time by the wall clock; nil when the handler has ended, its chain has no limit, or the time is over and a runner ends the
+    ///   handler.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func chainDeadline<Context>(of id: HandlerID<Context>) throws(HandlerError) -> Timestamp? {
         try first(

@@ -65,7 +65,7 @@ extension Transaction {
         if ends { try setAlarm(of: chain) }
     }
 
-    /// Has a member end with its chain whose row no code keeps any more: it was called, and waits for a runner or a repair.
+    /// Lets a member end with its chain: it was called, and waits for a runner or a repair.
     func endWithChain(_ id: AnyHandlerID, _ name: String) throws(HandlerError) {
         if registry.isOfModule(name) { return }
         let changed = try connection.execute(
@@ -88,15 +88,26 @@ extension Transaction {
         try connection.execute("UPDATE chain_limit SET alarm = ? WHERE id = ?", [alarm, chain])
     }
 
-    /// Whether the time of a handler's chain is over, and the handler is to end with it.
-    func hasOutlivedChain(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
+    /// Has a due member invalidated if the time of its chain is over.
+    ///
+    /// - Returns: Whether it is over.
+    func endWithChainIfOver(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
+        guard let limit = try outlivedLimit(of: id) else { return false }
+        try invalidateLater(id, Self.reason(limit))
+        return true
+    }
+
+    /// Returns the limit of a chain whose time is over, for a member that ends with it; else nil.
+    func outlivedLimit(of id: AnyHandlerID) throws(HandlerError) -> Duration? {
         try connection.first(
             """
-            SELECT 1 FROM chain_member JOIN chain_limit ON chain_limit.id = chain_member.chain
+            SELECT chain_limit.duration FROM chain_member JOIN chain_limit ON chain_limit.id = chain_member.chain
             WHERE chain_member.handler = ? AND chain_member.ends = 1 AND chain_limit.deadline <= ?
             """, [id, now]
-        ) { _ in true } ?? false
+        ) { $0.duration(0) }
     }
+
+    private static func reason(_ limit: Duration) -> String { "the limit of its chain, \(limit), has passed" }
 
     /// Has some members of a chain invalidated whose time is over, and schedules the alarm for the others.
     func endMembers(of chain: Int64) throws(HandlerError) {
@@ -109,7 +120,7 @@ extension Transaction {
             "SELECT handler FROM chain_member WHERE chain = ? AND ends = 1 ORDER BY handler DESC LIMIT ?",
             [chain, Self.mostEnded]
         ) { AnyHandlerID(rawValue: $0.integer(0)) }
-        let reason = "the limit of its chain, \(limit ?? .zero), has passed"
+        let reason = Self.reason(limit ?? .zero)
         for member in members { try invalidateLater(member, reason) }
         if members.count == Self.mostEnded { try setAlarm(of: chain) }
         log(.info, .handlers) {
@@ -131,11 +142,10 @@ extension Transaction {
         }
         // It runs at this moment, around this step's work.
         guard let found else { return }
-        // One that is being invalidated goes on with that.
+        // Its invalidation has started, and continues.
         if let call = found.call, let call = try? StoredCall(call, of: id), call.reason != nil {
             return try remove(.inChain, from: id)
         }
-        if found.relations.contains(.inLane) { try leaveLane(id) }
         try connection.execute(
             """
             UPDATE handler SET state = \(State.pending.sql), due = ?, connected_due = NULL, lane = ?, call = ?,
@@ -144,7 +154,7 @@ extension Transaction {
             """,
             [
                 now, Caller.inStep.rawValue, StoredCall(.timeout, reason: .chainLimit).bytes(), reason,
-                found.relations.subtracting([.inChain, .inLane]).rawValue, id,
+                found.relations.subtracting(.inChain).rawValue, id,
             ])
         newDue.add(found.scope, wall: now)
         if found.isLeased { newDue.isLeaseLost = true }
@@ -172,10 +182,7 @@ extension Transaction {
         try connection.execute("DELETE FROM chain_limit WHERE id = ?", [chain])
         // It may have been discarded.
         guard let alarm, try relations(of: alarm) != nil else { return }
-        let stored = try claim(alarm, Self.selectAlarm)
+        let stored = try claim(alarm, Self.selectAny)
         try bury(alarm, stored, .invalidated, .cancelled)
     }
-
-    private static let selectAlarm =
-        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
 }

@@ -100,7 +100,7 @@ struct LaneGate: Equatable {
             return
         }
         let (count, period) = (Double(rate.count), Double(rate.period.milliseconds))
-        // What either rate allows less. The token of the entry that waits is spent before the bucket has it.
+        // The stricter of both rates counts. The token of the entry that waits is spent before the bucket has it.
         let most = tokenWaiter == nil ? period * count : period * (count + 1)
         let paid = spent.map { max($0.time * count, $0.tokens * period) } ?? 0
         paidUntil = now.milliseconds * Int64(rate.count) + Int64(min(paid, most))

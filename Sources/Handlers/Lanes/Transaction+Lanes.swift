@@ -120,7 +120,8 @@ extension Transaction {
     {
         try connection.execute(
             "UPDATE lane_entry SET state = \(LaneState.placed.sql) WHERE handler = ?", [id])
-        try setDue(id, start)
+        // One that was canceled meanwhile is due already.
+        try connection.execute("UPDATE handler SET due = ? WHERE id = ? AND due IS NULL", [start, id])
         newDue.add(scope, wall: start)
         newDue.placed += 1
     }
@@ -193,10 +194,19 @@ extension Transaction {
         } else {
             try connection.execute("DELETE FROM lane WHERE name = ?", [rule.name])
         }
-        if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)) {
+        if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)), try !isCanceled(waiter) {
             try setDue(waiter, in: scope(of: waiter), gate.tokenAt ?? now)
         }
         try fillLane(rule.name)
+    }
+
+    /// Whether a runner is to invalidate a handler, which does not wait for a token then.
+    private func isCanceled(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
+        let call = try connection.first("SELECT call FROM handler WHERE id = ?", [id]) {
+            $0.isNull(0) ? nil : $0.blob(0)
+        }
+        guard let call = call ?? nil, let call = try? StoredCall(call, of: id) else { return false }
+        return call.reason != nil
     }
 
     /// Makes an entry with a place due at another time.

@@ -115,16 +115,14 @@ extension Transaction {
     private func recall(
         _ placed: [Placed], of servers: [Server], in lane: String, _ look: inout PlacesLook
     ) throws(HandlerError) {
-        for server in servers {
-            let ready = try ready(in: lane, of: server)
-            for id in ready {
-                try connection.execute(
-                    "UPDATE lane_entry SET state = \(LaneState.away.sql) WHERE handler = ?", [id])
-                try setDue(id, in: server.scope, now)
-            }
-            // The places stay until no more are left, so that the next step goes on.
-            if ready.count == Self.mostMoved { look.look(after: .zero) }
+        let ready = try firstReady(in: lane).filter { servers.contains($0.server) }.prefix(Self.mostMoved)
+        for (id, server) in ready {
+            try connection.execute(
+                "UPDATE lane_entry SET state = \(LaneState.away.sql) WHERE handler = ?", [id])
+            try setDue(id, in: server.scope, now)
         }
+        // The places stay until no more are left, so that the next step goes on.
+        if ready.count == Self.mostMoved { look.look(after: .zero) }
         look.isChanged = true
         if look.rest == .zero { return }
         for row in placed where servers.contains(row.server) {
@@ -135,16 +133,20 @@ extension Transaction {
         }
     }
 
-    /// Entries that wait for a place and that only a process of this kind calls, the first ones of the lane.
-    private func ready(in lane: String, of server: Server) throws(HandlerError) -> [AnyHandlerID] {
+    /// The first entries of a lane that wait for a place, and who may call them.
+    private func firstReady(in lane: String) throws(HandlerError) -> [(id: AnyHandlerID, server: Server)] {
         try connection.all(
             """
-            SELECT handler.id FROM
+            SELECT handler.id, handler.scope, handler.lane FROM
                 (SELECT handler FROM lane_entry WHERE lane = ? AND state = \(LaneState.ready.sql)
                 ORDER BY rank, handler LIMIT ?) AS first_entry
             JOIN handler ON handler.id = first_entry.handler
-            WHERE handler.scope IS NOT DISTINCT FROM ? AND handler.lane = ? LIMIT ?
-            """, [lane, Self.mostSearched, server.scope?.rawValue, server.caller, Self.mostMoved]
-        ) { AnyHandlerID(rawValue: $0.integer(0)) }
+            """, [lane, Self.mostSearched]
+        ) {
+            (
+                AnyHandlerID(rawValue: $0.integer(0)),
+                Server(scope: $0.optionalText(1).map { HandlerScope($0) }, caller: $0.integer(2))
+            )
+        }
     }
 }

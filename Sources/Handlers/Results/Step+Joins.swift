@@ -33,7 +33,7 @@ public struct Joined: RestorableContext, Codable {
 public struct JoinedChild: Hashable, Sendable, Codable {
     /// The handler's row.
     public let handler: AnyHandlerID
-    /// The stored name.
+    /// The stored name; empty for one that runs at this moment, and in whose call this join is called.
     public let name: String
     /// Outcome of the handler; nil while it has not ended.
     public let outcome: Outcome?
@@ -155,7 +155,7 @@ extension ReadableStore where Self: ~Copyable {
     func children(of parent: AnyHandlerID) throws(HandlerError) -> [JoinedChild] {
         try all(
             """
-            SELECT join_child.handler, coalesce(ending.name, handler.name), ending.outcome, ending.reason,
+            SELECT join_child.handler, coalesce(ending.name, handler.name, ''), ending.outcome, ending.reason,
                 ending_detail.result
             FROM join_child LEFT JOIN handler ON handler.id = join_child.handler
                 LEFT JOIN ending ON ending.handler = join_child.handler

@@ -76,18 +76,21 @@ extension Transaction {
 
     private func callJoined(_ parent: AnyHandlerID) throws(HandlerError) {
         let found = try connection.first(
-            "SELECT name, version, state, call, scope FROM handler WHERE id = ?", [parent]
+            "SELECT name, version, state, call, scope, relations FROM handler WHERE id = ?", [parent]
         ) {
             (
                 name: $0.text(0), version: $0.integer(1),
                 // One that failed and is tried again is not called for those that end meanwhile.
                 isUncalled: $0.integer(2) == State.pending.rawValue && $0.isNull(3),
-                scope: $0.optionalText(4).map { HandlerScope($0) }
+                scope: $0.optionalText(4).map { HandlerScope($0) },
+                relations: Relations(rawValue: $0.integer(5))
             )
         }
         guard let found, found.isUncalled else { return }
+        // A child may end because the time of their chain is over: then a runner ends this one, too.
+        let isOver = found.relations.contains(.inChain) ? try outlivedLimit(of: parent) != nil : false
         let definition = registry.definition(named: found.name)
-        guard !isDeep, !runsNothing, let definition, found.version <= definition.version else {
+        guard !isOver, !isDeep, !runsNothing, let definition, found.version <= definition.version else {
             let input = try ArgumentCoding.encode(Joined(handler: parent), named: "the children")
             return try queue(parent, calledWith: input, definition.map(Caller.init) ?? .inStep, found.scope)
         }

@@ -37,6 +37,8 @@ extension HandlerRunner {
         } catch let error as HandlerError where error.code == .noSuchHandler {
             // It has ended itself.
             return nil
+        } catch let error as HandlerError where error.cause is ForeignKeyViolation {
+            throw DanglingRow(handler: due.id)
         }
     }
 

@@ -119,6 +119,8 @@ extension RunnerLoop {
         guard state.withLock({ $0.started.isEmpty }), needsSurvey.exchange(false, ordering: .relaxed) else {
             return
         }
+        // A runner that starts at this moment needs the survey.
+        defer { if state.withLock({ !$0.started.isEmpty }) { needsSurvey.store(true, ordering: .relaxed) } }
         do {
             let hasPlaces = try withLooking { _ in try store.step { try $0.transaction.hasPlaces() } }
             if hasPlaces { mayHavePlaces.store(true, ordering: .relaxed) }

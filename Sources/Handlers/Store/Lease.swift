@@ -104,12 +104,7 @@ extension Transaction {
         var lease: Lease?
         _ = try attempt(
             call, nil,
-            claim: {
-                try read(
-                    row.id,
-                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
-                )
-            },
+            claim: { try read(row.id, Self.selectAny) },
             run: { stored, input in
                 let definition = try definition(of: stored)
                 let context = try context(of: row, definition, environment)

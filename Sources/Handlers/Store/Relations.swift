@@ -37,13 +37,13 @@ extension Transaction {
 
     func remove(_ relations: Relations, from id: AnyHandlerID) throws(HandlerError) {
         try connection.execute(
-            "UPDATE handler SET relations = relations - (relations & ?) WHERE id = ?", [relations.rawValue, id])
+            "UPDATE handler SET relations = relations - (relations & ?) WHERE id = ?",
+            [relations.rawValue, id])
     }
 
     /// Updates what other tables hold of a handler that has ended.
     func dropRelations(
-        _ relations: Relations, _ id: AnyHandlerID, _ outcome: Outcome, _ reason: InvalidationReason?,
-        _ result: [UInt8]?
+        _ relations: Relations, of id: AnyHandlerID, _ outcome: Outcome
     ) throws(HandlerError) {
         if relations.contains(.calendar) {
             try connection.execute("DELETE FROM calendar WHERE handler = ?", [id])

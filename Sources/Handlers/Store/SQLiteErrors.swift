@@ -35,8 +35,16 @@ func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: S
             "a step or a read keeps its own transaction, so \(doing) is not allowed in it; throw an error to undo a step"
         )
     default:
-        HandlerError(.sql, "SQLite refused \(doing): \(detail) (code \(code))")
+        HandlerError(
+            .sql, "SQLite refused \(doing): \(detail) (code \(code))",
+            cause: code == ForeignKeyViolation.code ? ForeignKeyViolation() : nil)
     }
+}
+
+/// A statement would have left a row whose foreign key leads nowhere.
+struct ForeignKeyViolation: Error {
+    /// `SQLITE_CONSTRAINT_FOREIGNKEY`, a macro that Swift does not see.
+    static let code = SQLITE_CONSTRAINT | 3 << 8
 }
 
 func cannotOpen(_ path: String, _ error: Errno, _ detail: String = "") -> HandlerError {

@@ -22,6 +22,8 @@ extension Transaction {
         "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
     static let selectOncePending =
         "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
+    static let selectAny =
+        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
     private static let selectStanding =
         "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
 
@@ -271,7 +273,7 @@ extension Transaction {
             try connection.execute(
                 "INSERT INTO ending_detail(handler, key, result) VALUES (?, ?, ?)", [id, stored.key, result])
         }
-        if !stored.relations.isEmpty { try dropRelations(stored.relations, id, outcome, reason, result) }
+        if !stored.relations.isEmpty { try dropRelations(stored.relations, of: id, outcome) }
     }
 
     func noSuchHandler(_ id: AnyHandlerID) throws(HandlerError) -> HandlerError {

@@ -143,11 +143,7 @@ extension Transaction {
                 environment: environment)
             return nil
         }
-        if row.relations.contains(.inChain), try hasOutlivedChain(row.id) {
-            _ = try invalidate(
-                row.id, .timeout, reason: .chainLimit, overrides: Record(), environment: environment)
-            return nil
-        }
+        if row.relations.contains(.inChain), try endWithChainIfOver(row.id) { return nil }
         if row.relations.contains(.inLane), try !mayStart(row.id) { return nil }
         if let period = row.period {
             // A calendar's.

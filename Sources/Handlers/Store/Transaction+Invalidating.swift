@@ -56,7 +56,7 @@ extension Transaction {
         if let orElseBytes {
             let orElse = try ArgumentCoding.orElse(orElseBytes, of: name)
             handedOn = try NestedHandler.all(in: orElse.arguments, of: orElse.name)
-            // It may take its time: what it takes back must be taken back.
+            // A compensation has as much time as it needs.
             try binding(.outsideOfChains) {
                 try run(
                     orElse,
@@ -88,10 +88,7 @@ extension Transaction {
 
     /// Ends a row without running anything.
     func discard(_ id: AnyHandlerID) throws(HandlerError) {
-        let stored = try claim(
-            id,
-            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
-        )
+        let stored = try claim(id, Self.selectAny)
         runsNothing = true
         defer { runsNothing = false }
         try bury(id, stored, .invalidated, .discarded)

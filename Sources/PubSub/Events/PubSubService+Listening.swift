@@ -25,7 +25,8 @@ extension PubSubService {
     ///     called with what is shown again.
     ///   - handler: Called with each event. One that throws is tried again as its `retry` says.
     ///   - isOrdered: Whether an event waits while an earlier one is tried again, is parked or waits for a runner. False by default: a later
-    ///     one is not held up by it. Another handler under this key, or other arguments, do not wait for calls of the handler before.
+    ///     one is not held up by it. Another handler under this key, another version or other arguments do not wait
+    ///     for calls of the handler before.
     ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for an empty
     ///   node or a publisher with a resource, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.

@@ -42,7 +42,8 @@ extension Account {
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
     ///   - handler: Called once for each presence, inside the step that counts it.
     ///   - isOrdered: Whether a presence waits while an earlier one is tried again, is parked or waits for a runner. False by default: a later
-    ///     one is not held up by it. Another handler under this key, or other arguments, do not wait for calls of the handler before.
+    ///     one is not held up by it. Another handler under this key, another version or other arguments do not wait
+    ///     for calls of the handler before.
     ///   - step: The step that it commits with.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func listenToPresence(

@@ -618,15 +618,21 @@ private struct Later: Handler {
                         _ = try step.enqueue(
                             Flaky<Thrice>(name: "f").durable.orElse(Self.gone("f")), with: Job(),
                             lane: LanePlace("lane"))
+                        let child = try step.schedule(
+                            FlakyTimer(name: "t", until: 1).durable.orElse(Self.gone("t")),
+                            after: .seconds(10))
+                        try step.join(
+                            Met().durable.orElse(Self.gone("met")), when: .all, of: [AnyHandlerID(child)])
                     }
                 }
             }
             clock.advance(by: .seconds(60))
             try withRig(folder.file(), clock) { rig in
-                try rig.runner.runDue()
+                while try rig.runner.runDue() == .zero {}
                 #expect(
                     try rig.store.notes().sorted() == [
                         "b gone: chains.bind chain-limit", "f gone: test.flaky.Thrice chain-limit",
+                        "met gone: chains.met chain-limit", "t gone: test.flaky-timer chain-limit",
                         "work gone: chains.work chain-limit",
                     ])
                 #expect(try rig.handlers().isEmpty && rows(rig.store) == [0, 0, 0])

@@ -53,8 +53,16 @@ private struct Later: Handler {
     func run(_ call: borrowing Call<Job>) throws { try call.step.note(name) }
 }
 
+/// Called when one of several mails is sent.
+private struct First: Handler {
+    static let id = "lanes.first"
+    func run(_ call: borrowing Call<Joined>) throws { try call.step.note("first") }
+}
+
 @Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct LaneTests {
-    private static let handlers: [any DurableHandler.Type] = [Hold.self, Mail.self, Gone.self, Say.self]
+    private static let handlers: [any DurableHandler.Type] = [
+        Hold.self, Mail.self, Gone.self, Say.self, First.self,
+    ]
 
     @discardableResult
     private func enqueue(
@@ -84,6 +92,20 @@ private struct Later: Handler {
     private func until(_ isTrue: () throws -> Bool) async throws {
         for _ in 0..<10_000 where try !isTrue() { try await Task.sleep(for: .milliseconds(2)) }
         #expect(try isTrue())
+    }
+
+    @Test("H27 a handler that is canceled while it waits in a lane with a rate ends at once")
+    func canceledWhileWaiting() throws {
+        try withRig(Self.handlers) { rig in
+            try set(rig, LaneRule("mail", rate: LaneRate(1, per: .seconds(3600))))
+            let mails = try ["a", "b", "c", "d"].map { try enqueue(rig, $0, LanePlace("mail")) }
+            try rig.store.step {
+                try $0.join(First().durable, when: .any, of: mails.map { AnyHandlerID($0) })
+            }
+            while try rig.runner.runDue() == .zero {}
+            #expect(try rig.store.notes() == ["a", "first"])
+            #expect(try rig.handlers().isEmpty)
+        }
     }
 
     // MARK: Concurrency

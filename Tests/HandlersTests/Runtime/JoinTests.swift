@@ -280,14 +280,14 @@ private struct CollectLater: AsyncHandler {
     }
 
     @Test(
-        "H25 a handler to which another row refers is quarantined when it is to end by itself, and the others go on"
-    )
-    func dangling() throws {
+        "H25 a handler to which another row refers is quarantined when it is to end by itself, and the others go on",
+        arguments: ["DEFERRABLE INITIALLY DEFERRED", ""])
+    func dangling(when: String) throws {
         try withRig(Self.handlers) { rig in
             let (_, children) = try bind(rig, 2, .any)
             try rig.store.step { step in
                 try step.execute(
-                    "CREATE TABLE refers(handler INTEGER NOT NULL REFERENCES handler(id) DEFERRABLE INITIALLY DEFERRED)"
+                    "CREATE TABLE refers(handler INTEGER NOT NULL REFERENCES handler(id) \(when))"
                 )
                 try step.execute("INSERT INTO refers VALUES (?)", children[1])
             }
