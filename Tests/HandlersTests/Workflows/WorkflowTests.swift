@@ -376,12 +376,21 @@ private struct Undo: Handler {
 
     @Test(
         "H31 a workflow that awaits something else is parked with a sentence, and can do nothing any more",
-        arguments: [1, 20])
-    func foreignWait(milliseconds: Int) async throws {
+        arguments: [false, true])
+    func foreignWait(whileDriven: Bool) async throws {
         let late = Sink<String>()
+        let waiting = Mutex<UnsafeContinuation<Void, Swift.Never>?>(nil)
+        let resume: @Sendable () -> Void = { waiting.withLock { $0.take() }?.resume() }
         try await withFlow({ flow in
             try await flow.step { try $0.note("before") }
-            try await Task.sleep(for: .milliseconds(milliseconds))
+            // Runs on the thread of the step, once the await below has left it.
+            async let resumed: Void = {
+                if whileDriven { await Self.onAnotherThread(resume) }
+            }()
+            await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Swift.Never>) in
+                waiting.withLock { $0 = continuation }
+            }
+            await resumed
             do {
                 try await flow.step("after") { try $0.note("after") }
                 late.append("written")
@@ -392,11 +401,22 @@ private struct Undo: Handler {
             let status = try rig.status(of: id)
             #expect(status?.state == .parked)
             #expect(status?.reason?.contains("awaits something that is not its flow's") == true)
+            resume()
             while late.values.isEmpty { try await Task.sleep(for: .milliseconds(1)) }
             #expect(late.values == ["Stopped"])
             // The whole run is undone.
             #expect(try rig.store.notes().isEmpty)
         }
+    }
+
+    /// Blocks this thread until another one has run `body`.
+    private static func onAnotherThread(_ body: @escaping @Sendable () -> Void) async {
+        let isDone = Sink<Bool>()
+        Task.detached {
+            body()
+            isDone.append(true)
+        }
+        while isDone.values.isEmpty {}
     }
 
     @Test("H31 a task of its own that acts for a workflow writes nothing, and parks the workflow")
