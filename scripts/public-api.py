@@ -16,7 +16,7 @@ PUBLIC = re.compile(r"^\s*(?:@\S+ )*public (?!import|extension)", re.M)
 BASE = 1895
 NEWER = {
     "Timestamps": "Timestamps", "Upload": "Upload", "keys and signals": "Handlers/Keys", "results and joins": "Handlers/Results",
-    "calendars": "Handlers/Calendars", "lanes": "Handlers/Lanes", "workflows": "Handlers/Workflows",
+    "calendars": "Handlers/Calendars", "lanes": "Handlers/Lanes", "chains": "Handlers/Chains", "workflows": "Handlers/Workflows",
     "hosts": "XMPPAccount/Host",
 }
 

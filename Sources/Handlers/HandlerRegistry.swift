@@ -109,7 +109,9 @@ public final class HandlerRegistry: Sendable {
         FlowWoken.self, FlowSignaled.self, FlowJoined.self, FlowGivenUp.self, ChainAlarm.self,
     ]
 
-    /// One of the runtime's own handlers. Others do not make the table: finding out what types conform to costs a fifth of a short process.
+    /// One of the runtime's own handlers.
+    ///
+    /// Their table is only made for their names: to find out what types conform to takes a fifth of a short process.
     private static func own(named name: String) -> Definition? {
         name.hasPrefix(FlowPlace.prefix) || name == ChainAlarm.id ? own[name] : nil
     }

@@ -5,8 +5,9 @@
 ///     Reminder(text: "tea").durable, key: "tea", ifTaken: .replace, after: .zero, every: .seconds(3600))
 /// ```
 public enum KeyRule: Hashable, Sendable, CaseIterable {
-    /// The other one stays as it is, and its row is returned; a standing handler gets the new value of `ordered`. It must have the same name and be of the same kind, once or standing;
-    /// else the call throws `keyTaken`.
+    /// The other one stays as it is, and its row is returned. A standing handler gets the new value of `ordered`.
+    ///
+    /// It must have the same name and be of the same kind, once or standing; else the call throws `keyTaken`.
     case keep
     /// The other one is invalidated with the reason ``InvalidationReason/replaced``.
     case replace

@@ -587,7 +587,7 @@ private struct Later: Handler {
         }
     }
 
-    @Test("H23 an alarm that somebody discards takes nothing with it")
+    @Test("H23 an alarm that is discarded takes nothing with it")
     func discarded() throws {
         try withRig { rig in
             try start("timer", rig)
