@@ -176,6 +176,7 @@ private struct CollectLater: AsyncHandler {
             // Its call is to be made again; the other one ends meanwhile.
             #expect(try rig.status(of: parent)?.reason == "the handler did not want to")
             try rig.end(children[1])
+            #expect(try rig.store.notes().isEmpty, "it was called before its next attempt")
             try rig.runWhenDue(parent)
             #expect(try rig.store.notes() == ["c: 0 1"])
             #expect(try rows(rig) == [0, 0, 0])
