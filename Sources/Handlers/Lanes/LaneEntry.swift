@@ -54,9 +54,12 @@ struct LaneEntry: Equatable {
 
 extension Transaction {
     func laneEntry(of id: AnyHandlerID) throws(HandlerError) -> LaneEntry? {
-        try connection.first(
+        // Read when the handler starts, it is needed again when the handler has ended.
+        if let lastEntry, lastEntry.id == id { return lastEntry }
+        lastEntry = try connection.first(
             "SELECT handler, lane, state, rank, order_key, position FROM lane_entry WHERE handler = ?", [id],
             LaneEntry.init)
+        return lastEntry
     }
 
     /// The first entry with an order key.
@@ -69,33 +72,18 @@ extension Transaction {
     }
 
     func insert(_ entry: LaneEntry) throws(HandlerError) {
+        if entry.state == .ready { openLanes[entry.lane]?.hasNoneReady = false }
         try connection.execute(
             "INSERT INTO lane_entry(handler, lane, state, rank, order_key, position) VALUES (?, ?, ?, ?, ?, ?)",
             [entry.id, entry.lane, entry.state.rawValue, entry.rank, entry.orderKey, entry.position])
     }
 
     func store(_ entry: LaneEntry) throws(HandlerError) {
+        lastEntry = nil
+        if entry.state == .ready { openLanes[entry.lane]?.hasNoneReady = false }
         try connection.execute(
             "UPDATE lane_entry SET state = ?, rank = ?, position = ? WHERE handler = ?",
             [entry.state.rawValue, entry.rank, entry.position, entry.id])
-    }
-
-    func gate(of lane: String) throws(HandlerError) -> LaneGate? {
-        try connection.first(LaneGate.select, [lane], LaneGate.init)
-    }
-
-    func store(_ gate: LaneGate, of lane: String) throws(HandlerError) {
-        try connection.execute(
-            """
-            UPDATE lane SET concurrency = ?, rate = ?, rate_period = ?, running = ?, paid_until = ?, token_waiter = ?,
-                token_at = ?
-            WHERE name = ?
-            """,
-            [
-                gate.concurrency, gate.rate?.count, gate.rate?.period.milliseconds, gate.running,
-                gate.paidUntil,
-                gate.tokenWaiter, gate.tokenAt, lane,
-            ])
     }
 }
 

@@ -8,24 +8,54 @@ extension Transaction {
 
     // MARK: Entering
 
-    /// Puts a new handler into a lane. The handler was stored with its call and without a due time.
-    func addCalled(_ id: AnyHandlerID, to place: LanePlace) throws(HandlerError) {
-        let entry = try entered(LaneEntry(id, place))
+    /// How a new handler that a runner is to call comes into its lane.
+    struct LaneArrival {
+        let place: LanePlace
+        let position: Int64?
+        let state: LaneState
+        /// When it may start; nil while it waits.
+        let start: Timestamp?
+    }
+
+    /// Decides how a new handler comes into its lane, before it is stored.
+    func arrival(at place: LanePlace) throws(HandlerError) -> LaneArrival {
+        let last = try place.orderKey.map { (key) throws(HandlerError) in
+            try lastPosition(key, in: place.lane)
+        }
+        if let last, last > 0, !BuiltInFault.forgetOrder.isOn {
+            return LaneArrival(place: place, position: last + 1, state: .blocked, start: nil)
+        }
+        let start = try startAtOnce(in: place.lane)
+        return LaneArrival(
+            place: place, position: last.map { $0 + 1 }, state: start == nil ? .ready : .placed, start: start)
+    }
+
+    /// Puts a new handler into its lane. It was stored with its call, and is due at its start.
+    func addCalled(_ id: AnyHandlerID, in scope: HandlerScope?, _ arrival: LaneArrival) throws(HandlerError) {
+        var entry = LaneEntry(id, arrival.place)
+        entry.start(now)
+        (entry.position, entry.state) = (arrival.position, arrival.state)
         try insert(entry)
-        if entry.state == .ready { try fillLane(place.lane) }
+        if let start = arrival.start {
+            try admit(id, to: entry.lane, at: start)
+            newDue.add(scope, wall: start)
+        } else if entry.state == .ready {
+            try fillLane(entry.lane)
+        }
     }
 
     /// Returns whether a due handler of a lane may be called now. If not, it waits in its lane.
     func mayStart(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
         guard let entry = try laneEntry(of: id) else { return true }
         guard entry.state == .placed else { return try enter(entry) }
-        guard let gate = try gate(of: entry.lane), gate.rate != nil else { return true }
+        let gate = try lane(entry.lane).gate
+        guard gate.rate != nil else { return true }
         if let time = gate.delay(of: id, now) {
             try setDue(id, time)
             return false
         }
         // Its token came. The next entry waits for the token after that.
-        try fillLane(entry.lane, gate) { $0.started(id) }
+        try fillLane(entry.lane) { $0.started(id) }
         return true
     }
 
@@ -37,7 +67,14 @@ extension Transaction {
             if entry.state != .placed { try setDue(entry.id, nil) }
             return entry.state == .placed
         }
-        let entry = try entered(entry)
+        var entry = try entered(entry)
+        if entry.state == .ready, let start = try startAtOnce(in: entry.lane), start <= now {
+            // It is due.
+            entry.state = .placed
+            try store(entry)
+            try admit(entry.id, to: entry.lane, at: start)
+            return true
+        }
         try store(entry)
         try setDue(entry.id, nil)
         guard entry.state == .ready else { return false }
@@ -66,10 +103,15 @@ extension Transaction {
     private func position(of entry: LaneEntry) throws(HandlerError) -> Int64? {
         guard let key = entry.orderKey else { return nil }
         if let position = entry.position { return position }
-        return try connection.first(
-            "SELECT coalesce(max(position), 0) + 1 FROM lane_entry WHERE lane = ? AND order_key = ? AND position IS NOT NULL",
-            [entry.lane, key]
-        ) { $0.integer(0) }
+        return try lastPosition(key, in: entry.lane) + 1
+    }
+
+    /// The position of the last entry with an order key; 0 when there is none.
+    private func lastPosition(_ key: String, in lane: String) throws(HandlerError) -> Int64 {
+        try connection.first(
+            "SELECT max(position) FROM lane_entry WHERE lane = ? AND order_key = ? AND position IS NOT NULL",
+            [lane, key]
+        ) { $0.integer(0) } ?? 0
     }
 
     private func isFirst(_ entry: LaneEntry) throws(HandlerError) -> Bool {
@@ -81,49 +123,62 @@ extension Transaction {
 
     // MARK: Places
 
-    private func fillLane(
-        _ name: String, _ change: (inout LaneGate) -> Void = { _ in }
-    ) throws(HandlerError) {
-        try fillLane(name, try gate(of: name), change)
+    /// When an entry that comes now may start; nil when it must wait, for a place or for those that wait already.
+    private func startAtOnce(in name: String) throws(HandlerError) -> Timestamp? {
+        guard let start = try lane(name).gate.nextStart(now), try firstReady(in: name) == nil else {
+            return nil
+        }
+        return start
+    }
+
+    /// Gives a place to an entry.
+    private func admit(_ id: AnyHandlerID, to name: String, at start: Timestamp) throws(HandlerError) {
+        var lane = try lane(name)
+        lane.gate.admit(id, at: start, now)
+        openLanes[name] = lane
+        newDue.placed += 1
     }
 
     /// Gives the free places of a lane to the entries that are first.
     ///
-    /// - Parameters:
-    ///   - stored: The gate of the lane as it is stored; nil for a lane without limits.
-    ///   - change: What has changed in the lane.
+    /// - Parameter change: What has changed in the lane.
     private func fillLane(
-        _ name: String, _ stored: LaneGate?, _ change: (inout LaneGate) -> Void
+        _ name: String, _ change: (inout LaneGate) -> Void = { _ in }
     ) throws(HandlerError) {
-        var gate = stored ?? LaneGate()
-        change(&gate)
+        var lane = try lane(name)
+        change(&lane.gate)
+        openLanes[name] = lane
         for _ in 0..<Self.mostPlaced {
-            guard let start = gate.nextStart(now), let next = try firstReady(in: name) else { break }
-            gate.admit(next.id, at: start, now)
+            guard let start = try self.lane(name).gate.nextStart(now), let next = try firstReady(in: name)
+            else { break }
             try place(next.id, in: next.scope, at: start)
+            try admit(next.id, to: name, at: start)
         }
-        if let stored, stored != gate { try store(gate, of: name) }
     }
 
-    private func firstReady(in lane: String) throws(HandlerError) -> (id: AnyHandlerID, scope: HandlerScope?)?
+    /// The first entry that waits for a place.
+    private func firstReady(in name: String) throws(HandlerError) -> (id: AnyHandlerID, scope: HandlerScope?)?
     {
-        try connection.first(
+        if try lane(name).hasNoneReady { return nil }
+        let first = try connection.first(
             """
             SELECT lane_entry.handler, handler.scope FROM lane_entry JOIN handler ON handler.id = lane_entry.handler
             WHERE lane_entry.lane = ? AND lane_entry.state = \(LaneState.ready.sql)
             ORDER BY lane_entry.rank, lane_entry.handler LIMIT 1
-            """, [lane]
+            """, [name]
         ) { (AnyHandlerID(rawValue: $0.integer(0)), $0.optionalText(1).map { HandlerScope($0) }) }
+        if first == nil { openLanes[name]?.hasNoneReady = true }
+        return first
     }
 
     private func place(_ id: AnyHandlerID, in scope: HandlerScope?, at start: Timestamp) throws(HandlerError)
     {
+        lastEntry = nil
         try connection.execute(
             "UPDATE lane_entry SET state = \(LaneState.placed.sql) WHERE handler = ?", [id])
         // One that was canceled meanwhile is due already.
         try connection.execute("UPDATE handler SET due = ? WHERE id = ? AND due IS NULL", [start, id])
         newDue.add(scope, wall: start)
-        newDue.placed += 1
     }
 
     // MARK: Leaving
@@ -131,6 +186,7 @@ extension Transaction {
     /// Removes a handler that has ended from its lane.
     func leaveLane(_ id: AnyHandlerID) throws(HandlerError) {
         guard let entry = try laneEntry(of: id) else { return }
+        lastEntry = nil
         try connection.execute("DELETE FROM lane_entry WHERE handler = ?", [id])
         try vacate(entry, isPassed: true)
     }
@@ -185,6 +241,7 @@ extension Transaction {
     /// Stores the limits of a lane, and gives the places that they allow.
     func setLane(_ rule: LaneRule) throws(HandlerError) {
         try rule.check()
+        try closeLanes()
         guard let stored = try gate(of: rule.name) else { return try addLane(rule) }
         var gate = stored
         if gate.concurrency == rule.concurrency, gate.rate == rule.rate, rule.hasLimits { return }

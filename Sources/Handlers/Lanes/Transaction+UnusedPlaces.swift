@@ -34,7 +34,8 @@ extension Transaction {
 
     /// Whether a lane with limits has entries with a place.
     func hasPlaces() throws(HandlerError) -> Bool {
-        try connection.first("SELECT 1 FROM lane WHERE running > 0 LIMIT 1") { _ in true } ?? false
+        try storeLanes()
+        return try connection.first("SELECT 1 FROM lane WHERE running > 0 LIMIT 1") { _ in true } ?? false
     }
 
     /// Frees places that are not used. Makes due now what a clock that was set back would delay.
@@ -45,6 +46,7 @@ extension Transaction {
     func recallPlaces(
         longest: Duration, _ canCall: (HandlerScope?, Int64) -> Bool
     ) throws(HandlerError) -> PlacesLook {
+        try closeLanes()
         var look = PlacesLook()
         let lanes = try connection.all("SELECT name FROM lane WHERE running > 0") { $0.text(0) }
         for lane in lanes {
@@ -88,12 +90,13 @@ extension Transaction {
     // MARK: A clock that was set back
 
     /// Makes an entry due now if its time is later than any lane lets it wait.
-    private func hasten(_ entry: Placed, in lane: String) throws(HandlerError) -> Bool {
-        guard entry.due > now, var gate = try gate(of: lane) else { return false }
-        let longest = gate.tokenWaiter == entry.id.rawValue ? gate.rate?.period ?? .zero : .zero
+    private func hasten(_ entry: Placed, in name: String) throws(HandlerError) -> Bool {
+        guard entry.due > now else { return false }
+        var lane = try lane(name)
+        let longest = lane.gate.tokenWaiter == entry.id.rawValue ? lane.gate.rate?.period ?? .zero : .zero
         guard entry.due > now + longest else { return false }
-        gate.hasten(entry.id, now)
-        try store(gate, of: lane)
+        lane.gate.hasten(entry.id, now)
+        openLanes[name] = lane
         try setDue(entry.id, in: entry.server.scope, now)
         return true
     }

@@ -348,6 +348,7 @@ public final class HandlerStore: Sendable {
         do {
             let result = try body(Step(transaction))
             if let failure = transaction.nestedFailure { throw failure }
+            try transaction.storeLanes()
             try Failpoint.beforeCommit.hit()
             try connection.commit()
             // Other processes may have rows to call, events to deliver, or wait for an ending.

@@ -13,6 +13,12 @@ public struct Step: Readable {
 
     init(_ transaction: Transaction) { self.transaction = transaction }
 
+    /// The connection for a statement, which sees all that the step has changed.
+    private func statements() throws(HandlerError) -> Connection {
+        if !transaction.openLanes.isEmpty { try transaction.storeLanes() }
+        return transaction.connection
+    }
+
     // MARK: The application's own tables
 
     /// Runs one statement.
@@ -24,7 +30,7 @@ public struct Step: Readable {
     /// - Throws: ``HandlerError`` with the codes of the store, or `sql` for a faulty statement.
     @discardableResult
     public func execute(_ sql: String, _ values: any SQLConvertible...) throws(HandlerError) -> Int {
-        try transaction.connection.execute(sql, values)
+        try statements().execute(sql, values)
     }
 
     /// Returns the first row of a result, or nil.
@@ -42,12 +48,12 @@ public struct Step: Readable {
     public func first<T>(
         _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> T? {
-        try transaction.connection.first(sql, values, read)
+        try statements().first(sql, values, read)
     }
 
     /// Returns whether a query has a row.
     package func exists(_ sql: String, _ values: any SQLConvertible...) throws(HandlerError) -> Bool {
-        try transaction.connection.first(sql, values) { _ in true } ?? false
+        try statements().first(sql, values) { _ in true } ?? false
     }
 
     /// Returns all rows of a result.
@@ -61,7 +67,7 @@ public struct Step: Readable {
     public func all<T>(
         _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> [T] {
-        try transaction.connection.all(sql, values, read)
+        try statements().all(sql, values, read)
     }
 
     /// The row id of the last row inserted.

@@ -98,6 +98,8 @@ extension Transaction {
         }
         let chain = try chainOfNew(.once)
         let relations = (place == nil ? [] : Relations.inLane).union(chain == nil ? [] : .inChain)
+        let arrival = try place.map { (place) throws(HandlerError) in try self.arrival(at: place) }
+        let scope = context.environment?.scope
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
@@ -106,15 +108,15 @@ extension Transaction {
             """,
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
-                context.environment?.scope.rawValue, caller.rawValue, place == nil ? now : nil, call.bytes(),
+                scope?.rawValue, caller.rawValue, arrival == nil ? now : arrival?.start, call.bytes(),
                 context.storedBytes(), relations.rawValue,
             ])
         let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
         if let chain { try add(id, handler.name, toChain: chain, isKept: false) }
-        if let place {
-            try addCalled(id, to: place)
+        if let arrival {
+            try addCalled(id, in: scope, arrival)
         } else {
-            newDue.add(context.environment?.scope, wall: now)
+            newDue.add(scope, wall: now)
         }
         return id
     }

@@ -201,6 +201,7 @@ extension Transaction {
     /// anything does: the clock was ahead when they were put off, and was set back since. A handler that waits for a token of its lane's
     /// rate is left to ``recallPlaces(longest:_:)``.
     func hasten(beyond longest: Duration, limit: Int) throws(HandlerError) {
+        try storeLanes()
         let count = try connection.execute(
             "UPDATE handler SET due = ?3 WHERE id IN (\(Self.putOff))",
             [now + longest, limit, now])

@@ -1,0 +1,62 @@
+/// A lane as a step has read and changed it.
+///
+/// A step may call many handlers of a lane. It reads the lane's gate once and stores it once: with its commit, or before a statement that
+/// reads it.
+struct OpenLane {
+    /// The gate as it is stored; nil for a lane without limits.
+    fileprivate var stored: LaneGate?
+    /// The gate as the step has changed it.
+    var gate: LaneGate
+    /// Whether no entry is known to wait for a place: so none is looked for.
+    var hasNoneReady = false
+
+    fileprivate init(stored: LaneGate?) {
+        self.stored = stored
+        gate = stored ?? LaneGate()
+    }
+
+    fileprivate var isChanged: Bool { stored != nil && stored != gate }
+}
+
+extension Transaction {
+    /// The lane as this step has changed it. Whoever changes it puts it back into ``openLanes``.
+    func lane(_ name: String) throws(HandlerError) -> OpenLane {
+        if let lane = openLanes[name] { return lane }
+        let lane = OpenLane(stored: try gate(of: name))
+        openLanes[name] = lane
+        return lane
+    }
+
+    /// Stores the gates that this step has changed.
+    func storeLanes() throws(HandlerError) {
+        for (name, lane) in openLanes where lane.isChanged {
+            try store(lane.gate, of: name)
+            openLanes[name]?.stored = lane.gate
+        }
+    }
+
+    /// Stores the gates that this step has changed, and reads gates and entries again when they are needed: they are about to change in
+    /// other ways than by the functions for one lane.
+    func closeLanes() throws(HandlerError) {
+        try storeLanes()
+        (openLanes, lastEntry) = ([:], nil)
+    }
+
+    /// The gate as it is stored.
+    func gate(of lane: String) throws(HandlerError) -> LaneGate? {
+        try connection.first(LaneGate.select, [lane], LaneGate.init)
+    }
+
+    func store(_ gate: LaneGate, of lane: String) throws(HandlerError) {
+        try connection.execute(
+            """
+            UPDATE lane SET concurrency = ?, rate = ?, rate_period = ?, running = ?, paid_until = ?, token_waiter = ?,
+                token_at = ?
+            WHERE name = ?
+            """,
+            [
+                gate.concurrency, gate.rate?.count, gate.rate?.period.milliseconds, gate.running,
+                gate.paidUntil, gate.tokenWaiter, gate.tokenAt, lane,
+            ])
+    }
+}
