@@ -7,7 +7,7 @@ struct AdditionBenchmark: Benchmark {
     /// A join or a lane may cost half of a plain step.
     private static let goal = 1 / 1.5
 
-    let names = ["handlers/join-child", "handlers/lane-entry"]
+    let names = ["handlers/join-child", "handlers/lane-entry", "handlers/lane-entry-waiting"]
     let place = "/dev/shm"
 
     func run(in workspace: Workspace) throws -> [Line] {
@@ -18,20 +18,26 @@ struct AdditionBenchmark: Benchmark {
         } reference: {
             try apart.end(Self.group, isJoined: false)
         }
-        let (inLane, free) = (try side("lane.db"), try side("free.db"))
-        let lanes = try Rounds(count: Self.group) {
-            try inLane.call(Self.group, isInLane: true)
-        } reference: {
-            try free.call(Self.group, isInLane: false)
+        // With a place for each of them, and with so few places that most wait for one.
+        let lanes = try [64, 8].map { places in
+            let (inLane, free) = (try side("lane-\(places).db"), try side("free-\(places).db"))
+            try inLane.limit(places)
+            return try Rounds(count: Self.group) {
+                try inLane.call(Self.group, isInLane: true)
+            } reference: {
+                try free.call(Self.group, isInLane: false)
+            }
         }
         return [
             Line(
                 names[0], unit: "steps/s", better: .more, ours: joins.ours, reference: joins.reference,
                 referenceName: "without join", goal: Self.goal),
-            Line(
-                names[1], unit: "steps/s", better: .more, ours: lanes.ours, reference: lanes.reference,
-                referenceName: "without lane", goal: Self.goal),
         ]
+            + zip(names.dropFirst(), lanes).map { name, lanes in
+                Line(
+                    name, unit: "steps/s", better: .more, ours: lanes.ours, reference: lanes.reference,
+                    referenceName: "without lane", goal: Self.goal)
+            }
     }
 }
 
@@ -43,7 +49,10 @@ private final class AdditionalSteps {
     init(_ path: String) throws {
         store = try BenchmarkStore.open(path, [Count.self, Collect.self])
         runner = try HandlerRunner(store)
-        try store.step { try $0.setLane(LaneRule("bench", concurrency: 64)) }
+    }
+
+    func limit(_ places: Int) throws {
+        try store.step { try $0.setLane(LaneRule("bench", concurrency: places)) }
     }
 
     deinit { runner.close() }

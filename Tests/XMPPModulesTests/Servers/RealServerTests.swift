@@ -13,9 +13,14 @@ enum RealServerTests {}
 extension RealHome {
     /// A home whose store has the tables of this library's modules.
     ///
-    /// - Parameter other: Another home of the same account: another client of it.
-    convenience init(modulesOn kind: ServerKind, as other: RealHome? = nil) throws {
-        try self.init(kind, schemas: Account.schemas, handlers: ModulesApp.handlers, as: other)
+    /// - Parameters:
+    ///   - server: One of the test's own; nil takes the suite's.
+    ///   - other: Another home of the same account: another client of it.
+    convenience init(
+        modulesOn kind: ServerKind, server: (any TestServer)? = nil, as other: RealHome? = nil
+    ) throws {
+        try self.init(
+            kind, schemas: Account.schemas, handlers: ModulesApp.handlers, server: server, as: other)
     }
 }
 
