@@ -115,9 +115,8 @@ extension Transaction {
         let limit = try connection.first("SELECT duration FROM chain_limit WHERE id = ?", [chain]) {
             $0.duration(0)
         }
-        // The newest first: a handler that waits for others was bound after them, and is not called because they end.
         let members = try connection.all(
-            "SELECT handler FROM chain_member WHERE chain = ? AND ends = 1 ORDER BY handler DESC LIMIT ?",
+            "SELECT handler FROM chain_member WHERE chain = ? AND ends = 1 ORDER BY handler LIMIT ?",
             [chain, Self.mostEnded]
         ) { AnyHandlerID(rawValue: $0.integer(0)) }
         let reason = Self.reason(limit ?? .zero)

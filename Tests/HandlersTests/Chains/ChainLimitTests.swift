@@ -478,6 +478,21 @@ private struct Later: Handler {
         }
     }
 
+    @Test("H23 what the compensation of a workflow binds has no limit, also when the workflow ends in time")
+    func compensations() throws {
+        try withRig { rig in
+            try start("workflow", rig)
+            while try rig.runner.runDue() == .zero {}
+            let workflow = try #require(try rig.handlers().first { $0.name == Wait.id })
+            try rig.store.step { _ = try $0.invalidate(workflow.id, reason: .cancelled) }
+            while try rig.runner.runDue() == .zero {}
+            #expect(try rows(rig.store) == [0, 0, 0])
+            try run(rig, for: .seconds(60))
+            #expect(try rig.handlers().map(\.name) == ["test.flaky-timer"])
+            #expect(try rig.store.notes() == ["workflow gone: chains.wait cancelled"])
+        }
+    }
+
     @Test("H23 a handler that is called inside of another binding's limit has its own chain")
     func calledInside() throws {
         try withRig { rig in
