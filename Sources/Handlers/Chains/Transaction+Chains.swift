@@ -127,36 +127,13 @@ extension Transaction {
         }
     }
 
-    /// Has a runner invalidate a member: only the one that serves its scope knows its environment.
+    /// Has a runner invalidate a member.
     private func invalidateLater(_ id: AnyHandlerID, _ reason: String) throws(HandlerError) {
         try leaveChain(id)
-        let found = try connection.first(
-            "SELECT call, scope, state, relations FROM handler WHERE id = ?", [id]
-        ) {
-            (
-                call: $0.isNull(0) ? nil : $0.blob(0), scope: $0.optionalText(1).map { HandlerScope($0) },
-                isLeased: $0.integer(2) == State.leased.rawValue,
-                relations: Relations(rawValue: $0.integer(3))
-            )
-        }
-        // It runs at this moment, around this step's work.
-        guard let found else { return }
+        try remove(.inChain, from: id)
         // Its invalidation has started, and continues.
-        if let call = found.call, let call = try? StoredCall(call, of: id), call.reason != nil {
-            return try remove(.inChain, from: id)
-        }
-        try connection.execute(
-            """
-            UPDATE handler SET state = \(State.pending.sql), due = ?, connected_due = NULL, lane = ?, call = ?,
-                attempts = 0, deaths = 0, reason = ?, lease = NULL, relations = ?
-            WHERE id = ?
-            """,
-            [
-                now, Caller.inStep.rawValue, StoredCall(.timeout, reason: .chainLimit).bytes(), reason,
-                found.relations.subtracting(.inChain).rawValue, id,
-            ])
-        newDue.add(found.scope, wall: now)
-        if found.isLeased { newDue.isLeaseLost = true }
+        if try isToBeInvalidated(id) { return }
+        try invalidateLater(id, StoredCall(.timeout, reason: .chainLimit), because: reason)
     }
 
     // MARK: Leaving

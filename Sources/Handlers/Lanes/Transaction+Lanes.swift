@@ -194,19 +194,11 @@ extension Transaction {
         } else {
             try connection.execute("DELETE FROM lane WHERE name = ?", [rule.name])
         }
-        if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)), try !isCanceled(waiter) {
+        // One that is canceled does not wait for a token.
+        if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)), try !isToBeInvalidated(waiter) {
             try setDue(waiter, in: scope(of: waiter), gate.tokenAt ?? now)
         }
         try fillLane(rule.name)
-    }
-
-    /// Whether a runner is to invalidate a handler, which does not wait for a token then.
-    private func isCanceled(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
-        let call = try connection.first("SELECT call FROM handler WHERE id = ?", [id]) {
-            $0.isNull(0) ? nil : $0.blob(0)
-        }
-        guard let call = call ?? nil, let call = try? StoredCall(call, of: id) else { return false }
-        return call.reason != nil
     }
 
     /// Makes an entry with a place due at another time.
