@@ -286,6 +286,39 @@ private struct Undo: Handler {
         }
     }
 
+    @Test(
+        "H31 the keys that a canceled workflow waits for are free at once, also while its compensation fails",
+        arguments: [0, 1, 3])
+    func freesKeys(failures: Int) async throws {
+        defer { Undo.failures.store(0, ordering: .relaxed) }
+        try await withFlow({ flow in
+            try await flow.compensate(with: Undo(name: "one").durable)
+            return [try await flow.signal("go", as: String.self) ?? "none"]
+        }) { rig, id in
+            try await run(rig)
+            Undo.failures.store(failures, ordering: .relaxed)
+            let next = try rig.store.step { step in
+                _ = try step.invalidate(id, reason: .cancelled)
+                let paid = try step.bind(Paid().durable, key: "go", ifTaken: .refuse)
+                try step.discard(paid)
+                return try step.start(Scripted().durable)
+            }
+            try await run(rig)
+            #expect(Undo.failures.load(ordering: .relaxed) == 0)
+            #expect(try rig.store.keptEnding(of: id)?.reason == (failures < 3 ? .cancelled : nil))
+            #expect(try rig.status(of: id)?.state == (failures < 3 ? nil : .quarantined))
+            try rig.store.step { try $0.signal("go", "now") }
+            try await run(rig)
+            #expect(try result(rig, next) == ["now"])
+            // Nothing but the workflow whose compensation failed for good is left.
+            #expect(try rig.handlers().count == failures / 3)
+            try rig.store.step { _ = try $0.requeueAll() }
+            try await run(rig)
+            #expect(try rig.handlers().isEmpty)
+            #expect(try rig.store.integer("SELECT count(*) FROM journal") == 0)
+        }
+    }
+
     @Test("H31 a workflow whose wait was invalidated by other code goes on with an error")
     func waitInvalidated() async throws {
         try await withFlow({ flow in
