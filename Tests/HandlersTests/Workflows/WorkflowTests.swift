@@ -228,6 +228,27 @@ private struct Undo: Handler {
         }
     }
 
+    @Test("H31 a signal without a value is not taken for one that did not come in time")
+    func emptySignal() async throws {
+        try await withFlow({ flow in
+            let came = try await flow.signal("came", as: Int?.self, within: .seconds(1))
+            let late = try await flow.signal("late", as: Int?.self, within: .seconds(1))
+            do {
+                let number = try await flow.signal("number", as: Int.self, within: .seconds(1))
+                return ["\(came as Any)", "\(late as Any)", "\(number as Any)"]
+            } catch let error as HandlerError {
+                return ["\(came as Any)", "\(late as Any)", error.code.rawValue]
+            }
+        }) { rig, id in
+            try rig.store.step { step in
+                try step.signal("came", Int?.none)
+                try step.signal("number", Int?.none)
+            }
+            try await run(rig, times: 3)
+            #expect(try result(rig, id) == ["Optional(nil)", "nil", "wrong-argument"])
+        }
+    }
+
     @Test("H31 time and random numbers are the same in each run")
     func sameInEachRun() async throws {
         let seen = Sink<[Int]>()
