@@ -3,8 +3,8 @@
 /// A place is given in the step that frees it, and the handler that gets it becomes due. So a full lane costs runners nothing, however many
 /// wait, and the next handler starts as soon as any due one, in any process.
 extension Transaction {
-    /// The most places that one step gives in a lane. Each ending gives the next ones, so more follow.
-    private static let mostPlaced = 500
+    /// The most places that are given in a lane at once. A ``LaneFiller`` gives the others.
+    static let mostPlaced = 500
 
     // MARK: Entering
 
@@ -81,7 +81,7 @@ extension Transaction {
 
     // MARK: Places
 
-    private func fillLane(
+    func fillLane(
         _ name: String, _ change: (inout LaneGate) -> Void = { _ in }
     ) throws(HandlerError) {
         try fillLane(name, try gate(of: name), change)
@@ -97,12 +97,24 @@ extension Transaction {
     ) throws(HandlerError) {
         var gate = stored ?? LaneGate()
         change(&gate)
-        for _ in 0..<Self.mostPlaced {
-            guard let start = gate.nextStart(now), let next = try firstReady(in: name) else { break }
+        var placed = 0
+        while let start = gate.nextStart(now), let next = try firstReady(in: name) {
+            if placed == Self.mostPlaced {
+                try fillLater(name)
+                break
+            }
+            placed += 1
             gate.admit(next.id, at: start, now)
             try place(next.id, in: next.scope, at: start)
         }
         if let stored, stored != gate { try store(gate, of: name) }
+    }
+
+    private func fillLater(_ name: String) throws(HandlerError) {
+        let filler = try LaneFiller(lane: name).durable
+        _ = try binding(.outsideOfChains) { () throws(HandlerError) in
+            try bind(filler, kind: .once, timing: Timing(at: now, nil))
+        }
     }
 
     private func firstReady(in lane: String) throws(HandlerError) -> (id: AnyHandlerID, scope: HandlerScope?)?
