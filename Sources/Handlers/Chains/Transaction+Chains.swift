@@ -100,12 +100,24 @@ extension Transaction {
     /// Returns the limit of a chain whose time is over, for a member that ends with it; else nil.
     func outlivedLimit(of id: AnyHandlerID) throws(HandlerError) -> Duration? {
         try connection.first(
-            """
-            SELECT chain_limit.duration FROM chain_member JOIN chain_limit ON chain_limit.id = chain_member.chain
-            WHERE chain_member.handler = ? AND chain_member.ends = 1 AND chain_limit.deadline <= ?
-            """, [id, now]
+            "SELECT chain_limit.duration FROM \(Self.outlived) WHERE chain_member.handler = ?", [now, id]
         ) { $0.duration(0) }
     }
+
+    /// The members that end with their chain and whose time is over.
+    private static let outlived = """
+        chain_member JOIN chain_limit ON chain_limit.id = chain_member.chain
+            AND chain_member.ends = 1 AND chain_limit.deadline <= ?
+        """
+
+    /// Whether a row is such a member.
+    static let isOver = """
+        relations & \(Relations.inChain.rawValue) <> 0
+            AND EXISTS (SELECT 1 FROM \(outlived) WHERE chain_member.handler = handler.id)
+        """
+
+    /// The call of a handler that ends because the time of its chain is over.
+    static let chainLimitCall = StoredCall(.timeout, reason: .chainLimit)
 
     private static func reason(_ limit: Duration) -> String { "the limit of its chain, \(limit), has passed" }
 
@@ -133,7 +145,7 @@ extension Transaction {
         try remove(.inChain, from: id)
         // Its invalidation has started, and continues.
         if try isToBeInvalidated(id) { return }
-        try invalidateLater(id, StoredCall(.timeout, reason: .chainLimit), because: reason)
+        try invalidateLater(id, Self.chainLimitCall, because: reason)
     }
 
     // MARK: Leaving

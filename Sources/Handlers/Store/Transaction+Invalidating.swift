@@ -116,10 +116,14 @@ extension Transaction {
 
     /// Has a runner cancel handlers, each in its turn.
     ///
+    /// Those whose chain's time is over end by that, whether its alarm has come to them or not.
+    ///
     /// - Parameter rows: Selects them by the row of the handler that has ended.
     func cancelLater(_ rows: String, _ ended: AnyHandlerID) throws(HandlerError) {
-        let call = StoredCall(.invalidated, reason: .cancelled)
-        guard try makeDue(call, where: "id IN (\(rows))", [ended]) > 0 else { return }
+        let (canceled, over) = (StoredCall(.invalidated, reason: .cancelled), Self.chainLimitCall)
+        var count = try makeDue(over, where: "id IN (\(rows)) AND \(Self.isOver)", [ended, now])
+        count += try makeDue(canceled, where: "id IN (\(rows)) AND call IS NOT ?", [ended, over.bytes()])
+        guard count > 0 else { return }
         newDue.isAnywhere = true
         newDue.isLeaseLost = true
     }
