@@ -109,7 +109,9 @@ extension AsyncCall where Context == Joined {
     ///
     /// - Returns: Those that had not ended when this one was called have no outcome.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func children() throws -> [JoinedChild] { try lease.read { try $0.children(of: context.handler, during: []) } }
+    public func children() throws -> [JoinedChild] {
+        try lease.read { try $0.children(of: context.handler, during: []) }
+    }
 }
 
 extension Step {

@@ -106,7 +106,10 @@ extension Transaction {
         _ id: AnyHandlerID, _ call: StoredCall, because reason: String? = nil
     ) throws(HandlerError) {
         let found = try connection.first("SELECT scope, state FROM handler WHERE id = ?", [id]) {
-            (scope: $0.optionalText(0).map { HandlerScope($0) }, isLeased: $0.integer(1) == State.leased.rawValue)
+            (
+                scope: $0.optionalText(0).map { HandlerScope($0) },
+                isLeased: $0.integer(1) == State.leased.rawValue
+            )
         }
         guard let found else { return }
         try makeDue(call, because: reason, where: "id = ?", [id])

@@ -321,7 +321,9 @@ private struct Later: Handler {
         }
     }
 
-    @Test("H23 a child that waits for its scope ends for the reason of its chain, also when its join ends first")
+    @Test(
+        "H23 a child that waits for its scope ends for the reason of its chain, also when its join ends first"
+    )
     func childOfScope() throws {
         try withRig { rig in
             let workshop = Workshop()
