@@ -107,13 +107,14 @@ public final class HandlerRegistry: Sendable {
     /// The runtime's own handlers, which every program knows.
     package static let ownHandlers: [any DurableHandler.Type] = [
         FlowWoken.self, FlowSignaled.self, FlowJoined.self, FlowGivenUp.self, ChainAlarm.self,
+        LaneFiller.self,
     ]
 
     /// One of the runtime's own handlers.
     ///
     /// Their table is only made for their names: to find out what types conform to takes a fifth of a short process.
     private static func own(named name: String) -> Definition? {
-        name.hasPrefix(FlowPlace.prefix) || name == ChainAlarm.id ? own[name] : nil
+        name.hasPrefix(FlowPlace.prefix) || name == ChainAlarm.id || name == LaneFiller.id ? own[name] : nil
     }
 
     private static let own = Dictionary(

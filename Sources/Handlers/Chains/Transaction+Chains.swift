@@ -100,12 +100,24 @@ extension Transaction {
     /// Returns the limit of a chain whose time is over, for a member that ends with it; else nil.
     func outlivedLimit(of id: AnyHandlerID) throws(HandlerError) -> Duration? {
         try connection.first(
-            """
-            SELECT chain_limit.duration FROM chain_member JOIN chain_limit ON chain_limit.id = chain_member.chain
-            WHERE chain_member.handler = ? AND chain_member.ends = 1 AND chain_limit.deadline <= ?
-            """, [id, now]
+            "SELECT chain_limit.duration FROM \(Self.outlived) WHERE chain_member.handler = ?", [now, id]
         ) { $0.duration(0) }
     }
+
+    /// The members that end with their chain and whose time is over.
+    private static let outlived = """
+        chain_member JOIN chain_limit ON chain_limit.id = chain_member.chain
+            AND chain_member.ends = 1 AND chain_limit.deadline <= ?
+        """
+
+    /// Whether a row is such a member.
+    static let isOver = """
+        relations & \(Relations.inChain.rawValue) <> 0
+            AND EXISTS (SELECT 1 FROM \(outlived) WHERE chain_member.handler = handler.id)
+        """
+
+    /// The call of a handler that ends because the time of its chain is over.
+    static let chainLimitCall = StoredCall(.timeout, reason: .chainLimit)
 
     private static func reason(_ limit: Duration) -> String { "the limit of its chain, \(limit), has passed" }
 
@@ -115,9 +127,8 @@ extension Transaction {
         let limit = try connection.first("SELECT duration FROM chain_limit WHERE id = ?", [chain]) {
             $0.duration(0)
         }
-        // The newest first: a handler that waits for others was bound after them, and is not called because they end.
         let members = try connection.all(
-            "SELECT handler FROM chain_member WHERE chain = ? AND ends = 1 ORDER BY handler DESC LIMIT ?",
+            "SELECT handler FROM chain_member WHERE chain = ? AND ends = 1 ORDER BY handler LIMIT ?",
             [chain, Self.mostEnded]
         ) { AnyHandlerID(rawValue: $0.integer(0)) }
         let reason = Self.reason(limit ?? .zero)
@@ -128,36 +139,13 @@ extension Transaction {
         }
     }
 
-    /// Has a runner invalidate a member: only the one that serves its scope knows its environment.
+    /// Has a runner invalidate a member.
     private func invalidateLater(_ id: AnyHandlerID, _ reason: String) throws(HandlerError) {
         try leaveChain(id)
-        let found = try connection.first(
-            "SELECT call, scope, state, relations FROM handler WHERE id = ?", [id]
-        ) {
-            (
-                call: $0.isNull(0) ? nil : $0.blob(0), scope: $0.optionalText(1).map { HandlerScope($0) },
-                isLeased: $0.integer(2) == State.leased.rawValue,
-                relations: Relations(rawValue: $0.integer(3))
-            )
-        }
-        // It runs at this moment, around this step's work.
-        guard let found else { return }
+        try remove(.inChain, from: id)
         // Its invalidation has started, and continues.
-        if let call = found.call, let call = try? StoredCall(call, of: id), call.reason != nil {
-            return try remove(.inChain, from: id)
-        }
-        try connection.execute(
-            """
-            UPDATE handler SET state = \(State.pending.sql), due = ?, connected_due = NULL, lane = ?, call = ?,
-                attempts = 0, deaths = 0, reason = ?, lease = NULL, relations = ?
-            WHERE id = ?
-            """,
-            [
-                now, Caller.inStep.rawValue, StoredCall(.timeout, reason: .chainLimit).bytes(), reason,
-                found.relations.subtracting(.inChain).rawValue, id,
-            ])
-        newDue.add(found.scope, wall: now)
-        if found.isLeased { newDue.isLeaseLost = true }
+        if try isToBeInvalidated(id) { return }
+        try invalidateLater(id, Self.chainLimitCall, because: reason)
     }
 
     // MARK: Leaving

@@ -87,19 +87,11 @@ extension Transaction {
     private func replace(_ other: KeyHolder) throws {
         // Its invalidation may fail and be tried again, and does not hold the key meanwhile.
         _ = try takeKey(of: other.id)
-        guard let scope = other.scope else {
+        if other.scope == nil {
             _ = try invalidate(other.id, reason: .replaced, overrides: [:], environment: nil)
-            return
+        } else {
+            try invalidateLater(other.id, StoredCall(.invalidated, reason: .replaced))
         }
-        // Only a runner knows the environment of that scope.
-        try connection.execute(
-            """
-            UPDATE handler SET state = \(State.pending.sql), due = ?, connected_due = NULL, lane = ?, call = ?,
-                attempts = 0, lease = NULL
-            WHERE id = ?
-            """, [now, Caller.inStep.rawValue, StoredCall(.invalidated, reason: .replaced).bytes(), other.id])
-        newDue.add(scope, wall: now)
-        newDue.isLeaseLost = true
     }
 
     // MARK: Signals

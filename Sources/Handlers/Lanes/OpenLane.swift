@@ -9,6 +9,8 @@ struct OpenLane {
     var gate: LaneGate
     /// Whether no entry is known to wait for a place: so none is looked for.
     var hasNoneReady = false
+    /// Whether this step gives no more places, as a ``LaneFiller`` does.
+    var isFilledLater = false
 
     fileprivate init(stored: LaneGate?) {
         self.stored = stored

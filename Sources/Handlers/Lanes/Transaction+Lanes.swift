@@ -3,8 +3,8 @@
 /// A place is given in the step that frees it, and the handler that gets it becomes due. So a full lane costs runners nothing, however many
 /// wait, and the next handler starts as soon as any due one, in any process.
 extension Transaction {
-    /// The most places that one step gives in a lane. Each ending gives the next ones, so more follow.
-    private static let mostPlaced = 500
+    /// The most places that are given in a lane at once. A ``LaneFiller`` gives the others.
+    static let mostPlaced = 500
 
     // MARK: Entering
 
@@ -142,17 +142,27 @@ extension Transaction {
     /// Gives the free places of a lane to the entries that are first.
     ///
     /// - Parameter change: What has changed in the lane.
-    private func fillLane(
+    func fillLane(
         _ name: String, _ change: (inout LaneGate) -> Void = { _ in }
     ) throws(HandlerError) {
         var lane = try lane(name)
         change(&lane.gate)
         openLanes[name] = lane
-        for _ in 0..<Self.mostPlaced {
-            guard let start = try self.lane(name).gate.nextStart(now), let next = try firstReady(in: name)
-            else { break }
+        if lane.isFilledLater { return }
+        var placed = 0
+        while let start = try self.lane(name).gate.nextStart(now), let next = try firstReady(in: name) {
+            if placed == Self.mostPlaced { return try fillLater(name) }
+            placed += 1
             try place(next.id, in: next.scope, at: start)
             try admit(next.id, to: name, at: start)
+        }
+    }
+
+    private func fillLater(_ name: String) throws(HandlerError) {
+        openLanes[name]?.isFilledLater = true
+        let filler = try LaneFiller(lane: name).durable
+        _ = try binding(.outsideOfChains) { () throws(HandlerError) in
+            try bind(filler, kind: .once, timing: Timing(at: now, nil))
         }
     }
 
@@ -251,19 +261,11 @@ extension Transaction {
         } else {
             try connection.execute("DELETE FROM lane WHERE name = ?", [rule.name])
         }
-        if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)), try !isCanceled(waiter) {
+        // One that is canceled does not wait for a token.
+        if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)), try !isToBeInvalidated(waiter) {
             try setDue(waiter, in: scope(of: waiter), gate.tokenAt ?? now)
         }
         try fillLane(rule.name)
-    }
-
-    /// Whether a runner is to invalidate a handler, which does not wait for a token then.
-    private func isCanceled(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
-        let call = try connection.first("SELECT call FROM handler WHERE id = ?", [id]) {
-            $0.isNull(0) ? nil : $0.blob(0)
-        }
-        guard let call = call ?? nil, let call = try? StoredCall(call, of: id) else { return false }
-        return call.reason != nil
     }
 
     /// Makes an entry with a place due at another time.

@@ -33,7 +33,7 @@ public struct Joined: RestorableContext, Codable {
 public struct JoinedChild: Hashable, Sendable, Codable {
     /// The handler's row.
     public let handler: AnyHandlerID
-    /// The stored name; empty for one that runs at this moment, and in whose call this join is called.
+    /// The stored name.
     public let name: String
     /// Outcome of the handler; nil while it has not ended.
     public let outcome: Outcome?
@@ -64,9 +64,11 @@ public struct JoinedChild: Hashable, Sendable, Codable {
         try values.encodeIfPresent(returned.map { String(decoding: $0, as: UTF8.self) }, forKey: .result)
     }
 
-    fileprivate init(_ row: borrowing Row) {
-        handler = AnyHandlerID(rawValue: row.integer(0))
-        name = row.text(1)
+    /// - Parameter calls: The handlers whose calls run at this moment: these have no row.
+    fileprivate init(_ row: borrowing Row, _ calls: [StoredHandler]) {
+        let id = AnyHandlerID(rawValue: row.integer(0))
+        handler = id
+        name = row.optionalText(1) ?? calls.last { $0.id == id }?.name ?? ""
         outcome = row.optionalInteger(2).flatMap(Outcome.init)
         reason = row.optionalText(3).map(InvalidationReason.init(rawValue:))
         returned = row.isNull(4) ? nil : row.blob(4)
@@ -107,7 +109,9 @@ extension AsyncCall where Context == Joined {
     ///
     /// - Returns: Those that had not ended when this one was called have no outcome.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func children() throws -> [JoinedChild] { try lease.read { try $0.children(of: context.handler) } }
+    public func children() throws -> [JoinedChild] {
+        try lease.read { try $0.children(of: context.handler, during: []) }
+    }
 }
 
 extension Step {
@@ -151,17 +155,26 @@ extension Step {
     }
 }
 
-extension ReadableStore where Self: ~Copyable {
+extension Step {
     func children(of parent: AnyHandlerID) throws(HandlerError) -> [JoinedChild] {
+        try children(of: parent, during: transaction.calls)
+    }
+}
+
+extension ReadableStore where Self: ~Copyable {
+    /// - Parameter calls: The handlers whose calls run at this moment.
+    fileprivate func children(
+        of parent: AnyHandlerID, during calls: [StoredHandler]
+    ) throws(HandlerError) -> [JoinedChild] {
         try all(
             """
-            SELECT join_child.handler, coalesce(ending.name, handler.name, ''), ending.outcome, ending.reason,
+            SELECT join_child.handler, coalesce(ending.name, handler.name), ending.outcome, ending.reason,
                 ending_detail.result
             FROM join_child LEFT JOIN handler ON handler.id = join_child.handler
                 LEFT JOIN ending ON ending.handler = join_child.handler
                 LEFT JOIN ending_detail ON ending_detail.handler = join_child.handler
             WHERE parent = ? ORDER BY position
             """, parent
-        ) { JoinedChild($0) }
+        ) { JoinedChild($0, calls) }
     }
 }

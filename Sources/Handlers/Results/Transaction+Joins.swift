@@ -113,20 +113,4 @@ extension Transaction {
         try connection.execute("DELETE FROM join_child WHERE parent = ?", [parent])
         try connection.execute("DELETE FROM handler_join WHERE handler = ?", [parent])
     }
-
-    /// Has a runner invalidate handlers, each in its turn.
-    ///
-    /// - Parameter rows: Selects them by the row of the handler that has ended.
-    func cancelLater(_ rows: String, _ ended: AnyHandlerID) throws(HandlerError) {
-        let changed = try connection.execute(
-            """
-            UPDATE handler SET state = \(State.pending.sql), due = ?, connected_due = NULL, lane = ?, call = ?,
-                attempts = 0, deaths = 0, reason = NULL, lease = NULL
-            WHERE id IN (\(rows))
-            """,
-            [now, Caller.inStep.rawValue, StoredCall(.invalidated, reason: .cancelled).bytes(), ended])
-        guard changed > 0 else { return }
-        newDue.isAnywhere = true
-        newDue.isLeaseLost = true
-    }
 }

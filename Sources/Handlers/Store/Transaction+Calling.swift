@@ -130,8 +130,10 @@ extension Transaction {
         let outer = (running, runningCall, chainRule)
         let runningCall = RunningCall(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context))
         (running, self.runningCall, chainRule) = (stored, runningCall, .inherited)
+        calls.append(stored)
         slot.record(runningCall)
         defer {
+            calls.removeLast()
             (running, self.runningCall, chainRule) = outer
             if let runningCall = self.runningCall {
                 slot.record(runningCall)

@@ -86,6 +86,68 @@ extension Transaction {
         )
     }
 
+    // MARK: By a runner
+
+    /// Returns whether a runner is to invalidate a handler, or has tried to.
+    func isToBeInvalidated(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
+        let call = try connection.first("SELECT call FROM handler WHERE id = ?", [id]) {
+            $0.isNull(0) ? nil : $0.blob(0)
+        }
+        guard let call = call ?? nil, let call = try? StoredCall(call, of: id) else { return false }
+        return call.reason != nil
+    }
+
+    /// Has a runner invalidate a handler: only the one that serves its scope knows its environment.
+    ///
+    /// A handler that runs at this moment, around this step's work, has no row and is left alone.
+    ///
+    /// - Parameter reason: What its row says until then.
+    func invalidateLater(
+        _ id: AnyHandlerID, _ call: StoredCall, because reason: String? = nil
+    ) throws(HandlerError) {
+        let found = try connection.first("SELECT scope, state FROM handler WHERE id = ?", [id]) {
+            (
+                scope: $0.optionalText(0).map { HandlerScope($0) },
+                isLeased: $0.integer(1) == State.leased.rawValue
+            )
+        }
+        guard let found else { return }
+        try makeDue(call, because: reason, where: "id = ?", [id])
+        newDue.add(found.scope, wall: now)
+        if found.isLeased { newDue.isLeaseLost = true }
+    }
+
+    /// Has a runner cancel handlers, each in its turn.
+    ///
+    /// Those whose chain's time is over end by that, whether its alarm has come to them or not.
+    ///
+    /// - Parameter rows: Selects them by the row of the handler that has ended.
+    func cancelLater(_ rows: String, _ ended: AnyHandlerID) throws(HandlerError) {
+        let (canceled, over) = (StoredCall(.invalidated, reason: .cancelled), Self.chainLimitCall)
+        var count = try makeDue(over, where: "id IN (\(rows)) AND \(Self.isOver)", [ended, now])
+        count += try makeDue(canceled, where: "id IN (\(rows)) AND call IS DISTINCT FROM ?", [ended, over.bytes()])
+        guard count > 0 else { return }
+        newDue.isAnywhere = true
+        newDue.isLeaseLost = true
+    }
+
+    /// Makes handlers due, to be invalidated.
+    ///
+    /// - Returns: Their number.
+    @discardableResult
+    private func makeDue(
+        _ call: StoredCall, because reason: String? = nil, where condition: String,
+        _ values: [any SQLConvertible]
+    ) throws(HandlerError) -> Int {
+        let set: [any SQLConvertible] = [now, Caller.inStep.rawValue, try call.bytes(), reason]
+        return try connection.execute(
+            """
+            UPDATE handler SET state = \(State.pending.sql), due = ?, connected_due = NULL, lane = ?, call = ?,
+                attempts = 0, deaths = 0, reason = ?, lease = NULL
+            WHERE \(condition)
+            """, set + values)
+    }
+
     /// Ends a row without running anything.
     func discard(_ id: AnyHandlerID) throws(HandlerError) {
         let stored = try claim(id, Self.selectAny)

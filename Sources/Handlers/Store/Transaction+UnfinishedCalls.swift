@@ -19,6 +19,9 @@ struct UnfinishedCall {
     let deaths: Int
     /// Whether it is invalidated next, because it failed for good.
     private(set) var runsOrElse = false
+    /// Whether it is an invalidation, this time or the next.
+    var isInvalidation: Bool { isInvalidated || runsOrElse }
+    private let isInvalidated: Bool
     /// Whether it was not run because a runner must run it.
     let isQueued: Bool
     private(set) var reason: String
@@ -35,6 +38,7 @@ struct UnfinishedCall {
         isStored: Bool, retry: RetryPolicy?, now: Timestamp
     ) {
         (state, due, deaths) = (.quarantined, nil, stored.deaths)
+        isInvalidated = call.reason != nil
         switch cause {
         case .queued(let caller):
             isQueued = true
@@ -202,6 +206,7 @@ extension Transaction {
         }
         if stored.relations.contains(.inLane) { try settleInLane(id, unfinished) }
         if stored.relations.contains(.inChain) { try endWithChain(id, stored.name) }
+        if stored.relations.contains(.workflow), unfinished.isInvalidation { try cancelWaits(of: id) }
         if unfinished.isFinal { try report(unfinished, of: id) }
         if unfinished.state == .quarantined { try trimQuarantine(after: id) }
     }

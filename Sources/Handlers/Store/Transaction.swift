@@ -34,6 +34,8 @@ package final class Transaction {
     var failures: [HandlerFailure] = []
     /// The handler whose row runs now.
     var running: StoredHandler?
+    /// It and those in whose calls it runs, the innermost last.
+    var calls: [StoredHandler] = []
     /// To which chain with a limit new handlers belong.
     var chainRule = ChainRule.inherited
     /// The chains to which more handlers are bound.

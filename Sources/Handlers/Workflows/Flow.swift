@@ -125,7 +125,7 @@ public struct Flow: Sendable {
     ///   - key: The key, 1 to 512 bytes of UTF-8, without U+0000.
     ///   - type: The type of its value; inferred where the context says it.
     ///   - time: How long it waits, by the wall clock; nil for any time.
-    /// - Returns: The value of the signal; nil when none came in time.
+    /// - Returns: The value of the signal; nil when none came in time. For an optional `Value` a signal without a value is `.some(nil)`.
     /// - Throws: ``HandlerError`` `wrongArgument` when the value has another type, `operationFailed` when another handler has the key; see
     ///   ``Flow`` for others.
     public func signal<Value: Codable & Sendable>(
@@ -136,7 +136,7 @@ public struct Flow: Sendable {
             return AnyHandlerID(
                 try step.bind(signaled, key: key, ifTaken: .refuse, deadline: time.map { step.now + $0 }))
         }
-        return try HandlerResult.value(Value?.self, from: value, of: key)
+        return value.isEmpty ? nil : try HandlerResult.value(Value.self, from: value, of: key)
     }
 
     /// Waits for a time.

@@ -124,11 +124,18 @@ extension Transaction {
         }
     }
 
-    /// Removes the journal of a workflow that has ended, and has what it waits for invalidated.
+    /// Removes the journal of a workflow that has ended, and cancels what it waits for.
     func dropJournal(of workflow: AnyHandlerID) throws(HandlerError) {
-        try cancelLater(
-            "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL", workflow)
+        try cancelWaits(of: workflow)
         try connection.execute("DELETE FROM journal WHERE handler = ?", [workflow])
+    }
+
+    /// Cancels what a workflow waits for that will never go on: it has ended, or its compensations are tried again.
+    func cancelWaits(of workflow: AnyHandlerID) throws(HandlerError) {
+        let waiters = "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL"
+        // At once: another workflow may wait for the same signal before a runner ends these.
+        try connection.execute("DELETE FROM handler_key WHERE handler IN (\(waiters))", [workflow])
+        try cancelLater(waiters, workflow)
     }
 }
 

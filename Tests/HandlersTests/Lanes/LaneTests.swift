@@ -214,6 +214,30 @@ private struct First: Handler {
         }
     }
 
+    @Test(
+        "H27 when a rule allows many more places than one step gives, the runner gives the others although no handler ends",
+        arguments: [nil, 1190])
+    func manyPlaces(concurrency: Int?) throws {
+        try withRig(Self.handlers) { rig in
+            // No runner serves this scope.
+            let job = Job(in: Workshop())
+            try rig.store.step { step in
+                try step.setLane(LaneRule("mail", concurrency: 1))
+                for number in 1...1201 {
+                    try step.enqueue(Mail(name: "\(number)").durable, with: job, lane: LanePlace("mail"))
+                }
+            }
+            #expect(try status(rig).running == 1)
+            try set(rig, LaneRule("mail", concurrency: concurrency))
+            // One step places so many and no more.
+            #expect(try status(rig).running == 1 + Transaction.mostPlaced)
+            while try rig.runner.runDue() == .zero {}
+            #expect(try status(rig).running == concurrency ?? 1201)
+            #expect(try rig.store.integer("SELECT count(*) FROM handler WHERE name = 'lane.filler'") == 0)
+            #expect(try rig.store.notes() == [])
+        }
+    }
+
     @Test("H27 a rule without limits frees its place among the lanes with limits")
     func unlimited() throws {
         try withRig(Self.handlers) { rig in

@@ -31,6 +31,25 @@ private struct Collect: Handler {
     }
 }
 
+/// Ends another handler in its call.
+private struct EndOther: Handler {
+    static let id = "joins.end-other"
+    var other: AnyHandlerID
+    func run(_ call: borrowing Call<Job>) throws {
+        try call.step.end(HandlerID<Job>(rawValue: other.rawValue), .result, with: Job())
+    }
+}
+
+/// Notes the names of the others.
+private struct Names: Handler {
+    static let id = "joins.names"
+    func run(_ call: borrowing Call<Joined>) throws {
+        for child in try call.children() {
+            try call.step.note("\(child.name) \(child.outcome.map { "\($0)" } ?? "runs")")
+        }
+    }
+}
+
 private struct CollectLater: AsyncHandler {
     static let id = "joins.collect-later"
     func run(_ call: AsyncCall<Joined>) async throws {
@@ -42,6 +61,7 @@ private struct CollectLater: AsyncHandler {
 @Suite(.serialized, .ownThread) struct JoinTests {
     private static let handlers: [any DurableHandler.Type] = [
         Offer.self, Collect.self, CollectLater.self, Gone.self, Say.self, FlakyTimer.self,
+        EndOther.self, Names.self,
     ]
 
     /// Binds offers, and a handler that waits for them.
@@ -139,6 +159,25 @@ private struct CollectLater: AsyncHandler {
             #expect(try rig.store.keptEnding(of: any) == nil)
             try rig.invalidate(others[1])
             #expect(try rig.store.notes().last == "any: cancelled cancelled")
+        }
+    }
+
+    @Test("H25 a join that is called in the calls of its children has their names")
+    func runningChildren() throws {
+        try withRig(Self.handlers) { rig in
+            let outer = try rig.store.step { step in
+                let offer = try step.bind(Offer(cents: 1).durable)
+                let inner = try step.bind(EndOther(other: AnyHandlerID(offer)).durable)
+                let outer = try step.bind(EndOther(other: AnyHandlerID(inner)).durable)
+                try step.join(
+                    Names().durable, when: .any,
+                    of: [AnyHandlerID(offer), AnyHandlerID(inner), AnyHandlerID(outer)])
+                return outer
+            }
+            try rig.end(outer)
+            #expect(
+                try rig.store.notes()
+                    == ["joins.offer result", "joins.end-other runs", "joins.end-other runs"])
         }
     }
 

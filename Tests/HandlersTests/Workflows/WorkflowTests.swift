@@ -228,6 +228,27 @@ private struct Undo: Handler {
         }
     }
 
+    @Test("H31 a signal without a value is not taken for one that did not come in time")
+    func emptySignal() async throws {
+        try await withFlow({ flow in
+            let came = try await flow.signal("came", as: Int?.self, within: .seconds(1))
+            let late = try await flow.signal("late", as: Int?.self, within: .seconds(1))
+            do {
+                let number = try await flow.signal("number", as: Int.self, within: .seconds(1))
+                return ["\(came as Any)", "\(late as Any)", "\(number as Any)"]
+            } catch let error as HandlerError {
+                return ["\(came as Any)", "\(late as Any)", error.code.rawValue]
+            }
+        }) { rig, id in
+            try rig.store.step { step in
+                try step.signal("came", Int?.none)
+                try step.signal("number", Int?.none)
+            }
+            try await run(rig, times: 3)
+            #expect(try result(rig, id) == ["Optional(nil)", "nil", "wrong-argument"])
+        }
+    }
+
     @Test("H31 time and random numbers are the same in each run")
     func sameInEachRun() async throws {
         let seen = Sink<[Int]>()
@@ -281,6 +302,39 @@ private struct Undo: Handler {
             try rig.store.step { _ = try $0.invalidate(id, reason: .cancelled) }
             try await run(rig, times: 2)
             #expect(try rig.store.notes() == ["undo one: cancelled"])
+            #expect(try rig.handlers().isEmpty)
+            #expect(try rig.store.integer("SELECT count(*) FROM journal") == 0)
+        }
+    }
+
+    @Test(
+        "H31 the keys that a canceled workflow waits for are free at once, also while its compensation fails",
+        arguments: [0, 1, 3])
+    func freesKeys(failures: Int) async throws {
+        defer { Undo.failures.store(0, ordering: .relaxed) }
+        try await withFlow({ flow in
+            try await flow.compensate(with: Undo(name: "one").durable)
+            return [try await flow.signal("go", as: String.self) ?? "none"]
+        }) { rig, id in
+            try await run(rig)
+            Undo.failures.store(failures, ordering: .relaxed)
+            let next = try rig.store.step { step in
+                _ = try step.invalidate(id, reason: .cancelled)
+                let paid = try step.bind(Paid().durable, key: "go", ifTaken: .refuse)
+                try step.discard(paid)
+                return try step.start(Scripted().durable)
+            }
+            try await run(rig)
+            #expect(Undo.failures.load(ordering: .relaxed) == 0)
+            #expect(try rig.store.keptEnding(of: id)?.reason == (failures < 3 ? .cancelled : nil))
+            #expect(try rig.status(of: id)?.state == (failures < 3 ? nil : .quarantined))
+            try rig.store.step { try $0.signal("go", "now") }
+            try await run(rig)
+            #expect(try result(rig, next) == ["now"])
+            // Nothing but the workflow whose compensation failed for good is left.
+            #expect(try rig.handlers().count == failures / 3)
+            try rig.store.step { _ = try $0.requeueAll() }
+            try await run(rig)
             #expect(try rig.handlers().isEmpty)
             #expect(try rig.store.integer("SELECT count(*) FROM journal") == 0)
         }
