@@ -48,6 +48,7 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
     case forgetPlace = "forget-place"
     case crowdLane = "crowd-lane"
     case forgetOrder = "forget-order"
+    case forgetChain = "forget-chain"
     // OMEMO.
     case ratchetApart = "ratchet-apart"
 
@@ -116,6 +117,7 @@ package enum BuiltInFault: String, CaseIterable, Sendable {
         case .forgetPlace: "What a workflow did is missing in its journal."
         case .crowdLane: "A lane lets more handlers run at the same time than it may."
         case .forgetOrder: "A handler of a lane does not wait for an earlier one with its order key."
+        case .forgetChain: "What a handler binds does not belong to its chain."
         case .ratchetApart:
             "The ratchet of a message commits before the message, which has a step of its own."
         }

@@ -87,10 +87,13 @@ struct SourceStatement {
                 id > ? AND name = coalesce(?, name) AND coalesce(trace, id) = coalesce(?, trace, id) ORDER BY id LIMIT ?
                 """
         } + ["id = ?", "id = (SELECT handler FROM handler_key WHERE key = ?)"],
-        "Transaction+Joins.swift rows": [
-            "SELECT handler FROM join_child WHERE parent = ?",
-            "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL",
-        ],
+        "Transaction+Invalidating.swift condition": ["id = ?"]
+            + [
+                "SELECT handler FROM join_child WHERE parent = ?",
+                "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL",
+            ].flatMap {
+                ["id IN (\($0)) AND \(Transaction.isOver)", "id IN (\($0)) AND call IS DISTINCT FROM ?"]
+            },
         "Transaction+Due.swift isStillDue": ["due <= ?", "connected_due <= ?"],
         "Transaction+Repair.swift condition": [
             "id = ?", "name = ?", "1 = 1", "state = 1 AND name = ? AND version = ?",

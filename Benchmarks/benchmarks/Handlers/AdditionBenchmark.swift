@@ -31,7 +31,7 @@ struct AdditionBenchmark: Benchmark {
         return [
             Line(
                 names[0], unit: "steps/s", better: .more, ours: joins.ours, reference: joins.reference,
-                referenceName: "without join", goal: Self.goal),
+                referenceName: "without join", goal: Self.goal)
         ]
             + zip(names.dropFirst(), lanes).map { name, lanes in
                 Line(

@@ -46,7 +46,9 @@ extension Transaction {
         case .outsideOfChains: return nil
         case .limited(let chain): return chain
         case .inherited:
-            guard let running, running.relations.contains(.inChain), let id = running.id else { return nil }
+            guard let running, running.relations.contains(.inChain), let id = running.id,
+                !BuiltInFault.forgetChain.isOn
+            else { return nil }
             return try chain(of: id)
         }
     }
@@ -111,7 +113,7 @@ extension Transaction {
         """
 
     /// Whether a row is such a member.
-    static let isOver = """
+    package static let isOver = """
         relations & \(Relations.inChain.rawValue) <> 0
             AND EXISTS (SELECT 1 FROM \(outlived) WHERE chain_member.handler = handler.id)
         """

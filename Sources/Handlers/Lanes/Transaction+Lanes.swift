@@ -142,7 +142,7 @@ extension Transaction {
     /// Gives the free places of a lane to the entries that are first.
     ///
     /// - Parameter change: What has changed in the lane.
-    func fillLane(
+    private func fillLane(
         _ name: String, _ change: (inout LaneGate) -> Void = { _ in }
     ) throws(HandlerError) {
         var lane = try lane(name)
@@ -156,6 +156,12 @@ extension Transaction {
             try place(next.id, in: next.scope, at: start)
             try admit(next.id, to: name, at: start)
         }
+    }
+
+    /// Gives the next free places of a lane in which a step gave as many as it may.
+    func fillMore(of name: String) throws(HandlerError) {
+        openLanes[name]?.isFilledLater = false
+        try fillLane(name)
     }
 
     private func fillLater(_ name: String) throws(HandlerError) {

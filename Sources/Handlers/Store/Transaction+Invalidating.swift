@@ -125,7 +125,8 @@ extension Transaction {
     func cancelLater(_ rows: String, _ ended: AnyHandlerID) throws(HandlerError) {
         let (canceled, over) = (StoredCall(.invalidated, reason: .cancelled), Self.chainLimitCall)
         var count = try makeDue(over, where: "id IN (\(rows)) AND \(Self.isOver)", [ended, now])
-        count += try makeDue(canceled, where: "id IN (\(rows)) AND call IS DISTINCT FROM ?", [ended, over.bytes()])
+        count += try makeDue(
+            canceled, where: "id IN (\(rows)) AND call IS DISTINCT FROM ?", [ended, over.bytes()])
         guard count > 0 else { return }
         newDue.isAnywhere = true
         newDue.isLeaseLost = true

@@ -80,7 +80,9 @@ private struct Noting: Handler {
     @Test("H27 handlers with an order key that come in one step wait for each other")
     func ordered() throws {
         try withRig(Self.handlers) { rig in
-            try rig.store.step { step in for name in ["a", "b", "c"] { try enqueue(step, name, orderedBy: "k") } }
+            try rig.store.step { step in
+                for name in ["a", "b", "c"] { try enqueue(step, name, orderedBy: "k") }
+            }
             #expect(try due(rig) == 1)
             try rig.runner.runDue()
             #expect(try rig.store.notes() == ["a", "b", "c"])
