@@ -107,7 +107,7 @@ struct HostileStanzas {
                     own: try JID(Self.own + "/x"), session: state.number, now: .zero,
                     management: state.management(account.acknowledgements))
                 let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
-                try inbound.process(.element(element), in: step)
+                _ = try inbound.process(.element(element), in: step)
                 throw Undo()
             }
         } catch is Undo {}

@@ -55,11 +55,11 @@ struct LaneEntry: Equatable {
 extension Transaction {
     func laneEntry(of id: AnyHandlerID) throws(HandlerError) -> LaneEntry? {
         // Read when the handler starts, it is needed again when the handler has ended.
-        if let lastEntry, lastEntry.id == id { return lastEntry }
-        lastEntry = try connection.first(
+        if let last = openLanes.lastEntry, last.id == id { return last }
+        openLanes.lastEntry = try connection.first(
             "SELECT handler, lane, state, rank, order_key, position FROM lane_entry WHERE handler = ?", [id],
             LaneEntry.init)
-        return lastEntry
+        return openLanes.lastEntry
     }
 
     /// The first entry with an order key.
@@ -72,15 +72,15 @@ extension Transaction {
     }
 
     func insert(_ entry: LaneEntry) throws(HandlerError) {
-        if entry.state == .ready { openLanes[entry.lane]?.hasNoneReady = false }
+        if entry.state == .ready { openLanes.byName[entry.lane]?.hasNoneReady = false }
         try connection.execute(
             "INSERT INTO lane_entry(handler, lane, state, rank, order_key, position) VALUES (?, ?, ?, ?, ?, ?)",
             [entry.id, entry.lane, entry.state.rawValue, entry.rank, entry.orderKey, entry.position])
     }
 
     func store(_ entry: LaneEntry) throws(HandlerError) {
-        lastEntry = nil
-        if entry.state == .ready { openLanes[entry.lane]?.hasNoneReady = false }
+        openLanes.lastEntry = nil
+        if entry.state == .ready { openLanes.byName[entry.lane]?.hasNoneReady = false }
         try connection.execute(
             "UPDATE lane_entry SET state = ?, rank = ?, position = ? WHERE handler = ?",
             [entry.state.rawValue, entry.rank, entry.position, entry.id])

@@ -21,19 +21,27 @@ struct OpenLane {
 }
 
 extension Transaction {
-    /// The lane as this step has changed it. Whoever changes it puts it back into ``openLanes``.
+    /// The lanes that a step has read.
+    struct OpenLanes {
+        /// By their names; what was changed in them is stored by ``Transaction/storeLanes()``.
+        var byName: [String: OpenLane] = [:]
+        /// The entry that was read last.
+        var lastEntry: LaneEntry?
+    }
+
+    /// The lane as this step has changed it. Whoever changes it puts it back.
     func lane(_ name: String) throws(HandlerError) -> OpenLane {
-        if let lane = openLanes[name] { return lane }
+        if let lane = openLanes.byName[name] { return lane }
         let lane = OpenLane(stored: try gate(of: name))
-        openLanes[name] = lane
+        openLanes.byName[name] = lane
         return lane
     }
 
     /// Stores the gates that this step has changed.
     func storeLanes() throws(HandlerError) {
-        for (name, lane) in openLanes where lane.isChanged {
+        for (name, lane) in openLanes.byName where lane.isChanged {
             try store(lane.gate, of: name)
-            openLanes[name]?.stored = lane.gate
+            openLanes.byName[name]?.stored = lane.gate
         }
     }
 
@@ -41,7 +49,7 @@ extension Transaction {
     /// other ways than by the functions for one lane.
     func closeLanes() throws(HandlerError) {
         try storeLanes()
-        (openLanes, lastEntry) = ([:], nil)
+        openLanes = OpenLanes()
     }
 
     /// The gate as it is stored.

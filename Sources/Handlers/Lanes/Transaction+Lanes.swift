@@ -135,7 +135,7 @@ extension Transaction {
     private func admit(_ id: AnyHandlerID, to name: String, at start: Timestamp) throws(HandlerError) {
         var lane = try lane(name)
         lane.gate.admit(id, at: start, now)
-        openLanes[name] = lane
+        openLanes.byName[name] = lane
         newDue.placed += 1
     }
 
@@ -147,7 +147,7 @@ extension Transaction {
     ) throws(HandlerError) {
         var lane = try lane(name)
         change(&lane.gate)
-        openLanes[name] = lane
+        openLanes.byName[name] = lane
         if lane.isFilledLater { return }
         var placed = 0
         while let start = try self.lane(name).gate.nextStart(now), let next = try firstReady(in: name) {
@@ -160,12 +160,12 @@ extension Transaction {
 
     /// Gives the next free places of a lane in which a step gave as many as it may.
     func fillMore(of name: String) throws(HandlerError) {
-        openLanes[name]?.isFilledLater = false
+        openLanes.byName[name]?.isFilledLater = false
         try fillLane(name)
     }
 
     private func fillLater(_ name: String) throws(HandlerError) {
-        openLanes[name]?.isFilledLater = true
+        openLanes.byName[name]?.isFilledLater = true
         let filler = try LaneFiller(lane: name).durable
         _ = try binding(.outsideOfChains) { () throws(HandlerError) in
             try bind(filler, kind: .once, timing: Timing(at: now, nil))
@@ -183,13 +183,13 @@ extension Transaction {
             ORDER BY lane_entry.rank, lane_entry.handler LIMIT 1
             """, [name]
         ) { (AnyHandlerID(rawValue: $0.integer(0)), $0.optionalText(1).map { HandlerScope($0) }) }
-        if first == nil { openLanes[name]?.hasNoneReady = true }
+        if first == nil { openLanes.byName[name]?.hasNoneReady = true }
         return first
     }
 
     private func place(_ id: AnyHandlerID, in scope: HandlerScope?, at start: Timestamp) throws(HandlerError)
     {
-        lastEntry = nil
+        openLanes.lastEntry = nil
         try connection.execute(
             "UPDATE lane_entry SET state = \(LaneState.placed.sql) WHERE handler = ?", [id])
         // One that was canceled meanwhile is due already.
@@ -202,7 +202,7 @@ extension Transaction {
     /// Removes a handler that has ended from its lane.
     func leaveLane(_ id: AnyHandlerID) throws(HandlerError) {
         guard let entry = try laneEntry(of: id) else { return }
-        lastEntry = nil
+        openLanes.lastEntry = nil
         try connection.execute("DELETE FROM lane_entry WHERE handler = ?", [id])
         try vacate(entry, isPassed: true)
     }

@@ -96,7 +96,7 @@ extension Transaction {
         let longest = lane.gate.tokenWaiter == entry.id.rawValue ? lane.gate.rate?.period ?? .zero : .zero
         guard entry.due > now + longest else { return false }
         lane.gate.hasten(entry.id, now)
-        openLanes[name] = lane
+        openLanes.byName[name] = lane
         try setDue(entry.id, in: entry.server.scope, now)
         return true
     }

@@ -40,10 +40,8 @@ package final class Transaction {
     var chainRule = ChainRule.inherited
     /// The chains to which more handlers are bound.
     var openChains: Set<Int64> = []
-    /// The lanes that were read; what was changed in them is stored by ``storeLanes()``.
-    var openLanes: [String: OpenLane] = [:]
-    /// The entry of a lane that was read last.
-    var lastEntry: LaneEntry?
+    /// The lanes that were read.
+    var openLanes = OpenLanes()
     /// Whether no handler may be called for what ends now.
     var runsNothing = false
     /// The record in the slot meanwhile.
@@ -113,10 +111,10 @@ package final class Transaction {
         nested = nil
         defer { nested = outer }
         let (actions, failed, ended) = (afterCommit.count, failures.count, awaited.count)
-        let lanes = openLanes
+        let lanes = openLanes.byName
         func undo() throws {
             try connection.undo()
-            (openLanes, lastEntry) = (lanes, nil)
+            openLanes = OpenLanes(byName: lanes)
             afterCommit.removeSubrange(actions...)
             failures.removeSubrange(failed...)
             awaited.removeSubrange(ended...)
