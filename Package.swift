@@ -262,7 +262,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "Handlers", "Platform", "TestServers", "XMPPAccount", "XMPPCore", "XMPPTestKit",
+                "CSQLite", "Handlers", "Platform", "TestServers", "XMPPAccount", "XMPPCore", "XMPPTestKit",
                 "XMPPTransport",
             ],
             path: "Tests/TestSupport"),

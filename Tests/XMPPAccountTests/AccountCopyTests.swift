@@ -16,6 +16,8 @@ import TestServers
         case renaming
         /// As the content of the old one is written over.
         case writing
+        /// As Litestream restores what it has replicated.
+        case litestream
     }
 
     /// Copies a database that nobody writes to at the moment; by another program, so that no lock of this one is dropped.
@@ -43,13 +45,18 @@ import TestServers
         let backup = rig.folder.path + "/backup.db"
         do {
             let account = try await rig.connected()
+            let litestream = way == .litestream ? try LitestreamStandIn(rig.databasePath) : nil
             let other = beside ? try await self.beside(account, on: rig) : nil
             try await other?.caughtUp()
             try await account.listen()
             try await account.tell("m0")
             try await account.caughtUp()
             try await eventually { try account.store.outboxCount == 0 }
-            try await copy(rig.databasePath, to: backup)
+            if let litestream {
+                try litestream.restore(to: backup)
+            } else {
+                try await copy(rig.databasePath, to: backup)
+            }
             try await then(account)
             try await other?.tell("p1")
             try await other?.caughtUp()
@@ -57,8 +64,13 @@ import TestServers
             try await eventually { try account.store.outboxCount == 0 }
             await rig.closeAccounts()
         }
-        // The last one to close the database has removed its log.
-        try await copy(backup, to: rig.databasePath, replacing: way == .renaming)
+        // Litestream keeps the log, and removes it before it restores; otherwise the last one to close the database has removed it.
+        if way == .litestream {
+            for suffix in ["", "-wal", "-shm"] { unlink(rig.databasePath + suffix) }
+            try #require(rename(backup, rig.databasePath) == 0)
+        } else {
+            try await copy(backup, to: rig.databasePath, replacing: way == .renaming)
+        }
     }
 
     @Test(

@@ -6,7 +6,7 @@ import TestThreads
 import Testing
 
 /// Notes what it was given to tell one piece of work from another.
-private struct Keyed: AsyncHandler {
+struct KeyNoting: AsyncHandler {
     static let id = "copied.keyed"
     var name: String
     func run(_ call: AsyncCall<Job>) async throws {
@@ -53,9 +53,9 @@ private struct Keyed: AsyncHandler {
         try withFolder { folder in
             let path = folder.file()
             var (running, gone) = (HandlerID<Job>(rawValue: 0), HandlerID<Job>(rawValue: 0))
-            try withRig(path, [Keyed.self]) { rig in
-                running = try rig.store.bind(Keyed(name: "k").durable)
-                gone = try rig.store.bind(Keyed(name: "g").durable)
+            try withRig(path, [KeyNoting.self]) { rig in
+                running = try rig.store.bind(KeyNoting(name: "k").durable)
+                gone = try rig.store.bind(KeyNoting(name: "g").durable)
                 try rig.end(running)
                 // As the file says while a process on that slot runs it.
                 try rig.store.step {
@@ -70,7 +70,7 @@ private struct Keyed: AsyncHandler {
                 }
             }
             try putBack(folder.file("backup.db"), to: path, by: way)
-            try withRig(path, [Keyed.self]) { rig in
+            try withRig(path, [KeyNoting.self]) { rig in
                 let (status, other) = (try rig.status(of: running), try rig.status(of: gone))
                 #expect(status?.state == .pending && status?.dueAt != nil)
                 #expect(other?.state == .pending)
@@ -91,12 +91,12 @@ private struct Keyed: AsyncHandler {
                 if round == 2 { try putBack(backup, to: path, by: way) }
                 // By the clock of the system, which goes on.
                 let store = try HandlerStore(
-                    path: path, registry: HandlerRegistry([Keyed.self]), schemas: [notes],
+                    path: path, registry: HandlerRegistry([KeyNoting.self]), schemas: [notes],
                     synchronous: .normal)
                 let runner = try HandlerRunner(store)
                 defer { runner.close() }
                 if round == 1 { try backUp(path, to: backup) }
-                let id = try store.bind(Keyed(name: "k").durable)
+                let id = try store.bind(KeyNoting(name: "k").durable)
                 _ = try store.step { try $0.end(id, .result, with: Job()) }
                 let isDrained = try await runner.drain(for: .seconds(60))
                 #expect(isDrained && id.rawValue == 1)
@@ -121,7 +121,7 @@ private struct Keyed: AsyncHandler {
     @Test("W4 a store opens beside one that lives without waiting for a writer")
     func besideWriter() throws {
         try withFolder { folder in
-            try withRig(folder.file(), [Keyed.self]) { rig in
+            try withRig(folder.file(), [KeyNoting.self]) { rig in
                 try rig.store.step {
                     try $0.execute("INSERT INTO connected_slot(scope, slot) VALUES ('here', 0)")
                 }
@@ -129,7 +129,7 @@ private struct Keyed: AsyncHandler {
                 try writer.run("BEGIN IMMEDIATE")
                 defer { try? writer.run("ROLLBACK") }
                 _ = try HandlerStore(
-                    path: folder.file(), registry: HandlerRegistry([Keyed.self]), schemas: [notes],
+                    path: folder.file(), registry: HandlerRegistry([KeyNoting.self]), schemas: [notes],
                     synchronous: .normal, busyTimeout: 0)
             }
         }
@@ -138,8 +138,8 @@ private struct Keyed: AsyncHandler {
     @Test("H14 opening a store beside one that runs something takes nothing from it")
     func besideOther() throws {
         try withFolder { folder in
-            try withRig(folder.file(), [Keyed.self]) { rig in
-                let id = try rig.store.bind(Keyed(name: "k").durable)
+            try withRig(folder.file(), [KeyNoting.self]) { rig in
+                let id = try rig.store.bind(KeyNoting(name: "k").durable)
                 try rig.store.step {
                     try $0.execute("UPDATE handler SET state = 3, lease = 0 WHERE id = ?", id)
                 }
@@ -169,14 +169,14 @@ private struct Keyed: AsyncHandler {
     func keys() async throws {
         try await withReleasedFolder { folder in
             let (path, copy) = (folder.file(), folder.file("copy.db"))
-            let made = try openStore(path, [Keyed.self]).bind(Keyed(name: "first").durable)
+            let made = try openStore(path, [KeyNoting.self]).bind(KeyNoting(name: "first").durable)
             try backUp(path, to: copy)
             var keys: [[String]] = []
             for path in [path, copy, path, copy] {
-                let store = try openStore(path, [Keyed.self])
+                let store = try openStore(path, [KeyNoting.self])
                 let runner = try HandlerRunner(store)
                 defer { runner.close() }
-                let second = try store.bind(Keyed(name: "second").durable)
+                let second = try store.bind(KeyNoting(name: "second").durable)
                 for id in [made, second] where try store.keptEnding(of: id) == nil {
                     _ = try store.step { try $0.end(id, .result, with: Job()) }
                 }
@@ -311,7 +311,7 @@ private struct Keyed: AsyncHandler {
                 let store = try open(path, .normal, boot: boot)
                 #expect(try store.integer("SELECT copies FROM place") == copies)
                 names.formUnion(try store.step { try $0.all("SELECT name FROM identity") { $0.text(0) } })
-                _ = try store.bind(Keyed(name: "k").durable)
+                _ = try store.bind(KeyNoting(name: "k").durable)
             }
             #expect(names.count == 3)
         }
