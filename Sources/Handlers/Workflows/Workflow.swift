@@ -19,7 +19,7 @@
 /// or nothing of it has happened and it runs again. So it must be as quick: what takes long belongs into an async handler, see ``Flow/run(_:as:)``.
 ///
 /// - Important: The function must take the same way again when it reads the same journal: take times from ``Flow/now``, random numbers from
-///   ``Flow/random(in:)``, and everything from outside through ``Flow/step(_:_:)`` or ``Flow/run(_:as:)``. Where its code changes under
+///   ``Flow/random(in:)``, and everything from outside through ``Flow/step(_:_:)->_`` or ``Flow/run(_:as:)``. Where its code changes under
 ///   waiting workflows, ask ``Flow/version(_:in:)``. A journal that does not fit the code, or an await of something else, parks the workflow.
 ///
 /// An error that the function throws ends it with the outcome `invalidated` and the reason `failed`: what was given to
