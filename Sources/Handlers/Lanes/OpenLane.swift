@@ -18,15 +18,36 @@ struct OpenLane {
     }
 
     fileprivate var isChanged: Bool { stored != nil && stored != gate }
+
+    fileprivate mutating func setStored() { if stored != nil { stored = gate } }
 }
 
 extension Transaction {
     /// The lanes that a step has read.
     struct OpenLanes {
-        /// By their names; what was changed in them is stored by ``Transaction/storeLanes()``.
+        /// By their names.
         var byName: [String: OpenLane] = [:]
+        /// The names of those with a gate that ``Transaction/storeLanes()`` has to store.
+        private(set) var changed: Set<String> = []
         /// The entry that was read last.
         var lastEntry: LaneEntry?
+
+        /// Takes a lane back that was changed.
+        mutating func put(_ lane: OpenLane, _ name: String) {
+            byName[name] = lane
+            if lane.isChanged { changed.insert(name) }
+        }
+
+        fileprivate mutating func setStored() {
+            for name in changed { byName[name]?.setStored() }
+            changed = []
+        }
+
+        /// Forgets what was read and changed since the lanes were as `earlier`.
+        mutating func undo(to earlier: (byName: [String: OpenLane], changed: Set<String>)) {
+            (byName, changed) = earlier
+            lastEntry = nil
+        }
     }
 
     /// The lane as this step has changed it. Whoever changes it puts it back.
@@ -39,10 +60,11 @@ extension Transaction {
 
     /// Stores the gates that this step has changed.
     func storeLanes() throws(HandlerError) {
-        for (name, lane) in openLanes.byName where lane.isChanged {
-            try store(lane.gate, of: name)
-            openLanes.byName[name]?.stored = lane.gate
+        if openLanes.changed.isEmpty { return }
+        for name in openLanes.changed {
+            if let lane = openLanes.byName[name], lane.isChanged { try store(lane.gate, of: name) }
         }
+        openLanes.setStored()
     }
 
     /// Stores the gates that this step has changed, and reads gates and entries again when they are needed: they are about to change in

@@ -135,7 +135,7 @@ extension Transaction {
     private func admit(_ id: AnyHandlerID, to name: String, at start: Timestamp) throws(HandlerError) {
         var lane = try lane(name)
         lane.gate.admit(id, at: start, now)
-        openLanes.byName[name] = lane
+        openLanes.put(lane, name)
         newDue.placed += 1
     }
 
@@ -147,7 +147,7 @@ extension Transaction {
     ) throws(HandlerError) {
         var lane = try lane(name)
         change(&lane.gate)
-        openLanes.byName[name] = lane
+        openLanes.put(lane, name)
         if lane.isFilledLater { return }
         var placed = 0
         while let start = try self.lane(name).gate.nextStart(now), let next = try firstReady(in: name) {
@@ -257,10 +257,14 @@ extension Transaction {
     /// Stores the limits of a lane, and gives the places that they allow.
     func setLane(_ rule: LaneRule) throws(HandlerError) {
         try rule.check()
+        try storeLanes()
+        let known = try gate(of: rule.name)
+        if let known, known.concurrency == rule.concurrency, known.rate == rule.rate, rule.hasLimits {
+            return
+        }
         try closeLanes()
-        guard let stored = try gate(of: rule.name) else { return try addLane(rule) }
+        guard let stored = known else { return try addLane(rule) }
         var gate = stored
-        if gate.concurrency == rule.concurrency, gate.rate == rule.rate, rule.hasLimits { return }
         gate.set(rule, now)
         if rule.hasLimits {
             try store(gate, of: rule.name)

@@ -96,7 +96,7 @@ extension Transaction {
         let longest = lane.gate.tokenWaiter == entry.id.rawValue ? lane.gate.rate?.period ?? .zero : .zero
         guard entry.due > now + longest else { return false }
         lane.gate.hasten(entry.id, now)
-        openLanes.byName[name] = lane
+        openLanes.put(lane, name)
         try setDue(entry.id, in: entry.server.scope, now)
         return true
     }

@@ -164,7 +164,9 @@ extension Transaction {
         let key = relations.contains(.keyed) ? try takeKey(of: lease.handler) : nil
         let stored = lease.stored.with(relations, key: key)
         running = stored
+        calls.append(stored)
         defer {
+            calls.removeLast()
             running = nil
             // A handler that ran inside it left word of this one; the lease says the same.
             slot.clearRunningCall()

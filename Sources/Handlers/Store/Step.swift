@@ -15,7 +15,7 @@ public struct Step: Readable {
 
     /// The connection for a statement, which sees all that the step has changed.
     private func statements() throws(HandlerError) -> Connection {
-        if !transaction.openLanes.byName.isEmpty { try transaction.storeLanes() }
+        if !transaction.openLanes.changed.isEmpty { try transaction.storeLanes() }
         return transaction.connection
     }
 

@@ -174,6 +174,8 @@ extension Transaction {
     private func isForItsCaller(_ row: DueRow, _ caller: Caller) throws(HandlerError) -> Bool {
         if row.caller == caller.rawValue { return true }
         try connection.execute("UPDATE handler SET lane = ? WHERE id = ?", [caller.rawValue, row.id])
+        // It may have a place in a lane, which is looked after if nobody calls it.
+        newDue.add(try scope(of: row.id), wall: now)
         return false
     }
 

@@ -111,10 +111,10 @@ package final class Transaction {
         nested = nil
         defer { nested = outer }
         let (actions, failed, ended) = (afterCommit.count, failures.count, awaited.count)
-        let lanes = openLanes.byName
+        let lanes = (openLanes.byName, openLanes.changed)
         func undo() throws {
             try connection.undo()
-            openLanes = OpenLanes(byName: lanes)
+            openLanes.undo(to: lanes)
             afterCommit.removeSubrange(actions...)
             failures.removeSubrange(failed...)
             awaited.removeSubrange(ended...)

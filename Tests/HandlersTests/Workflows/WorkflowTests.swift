@@ -340,6 +340,23 @@ private struct Undo: Handler {
         }
     }
 
+    @Test("H31 a signal does not reach a workflow that a runner is to cancel, but the next one")
+    func signalAfterCancel() async throws {
+        try await withFlow({ flow in
+            [try await flow.signal("go", as: String.self) ?? "none"]
+        }) { rig, id in
+            try await run(rig)
+            let next = try rig.store.step { step in
+                try step.transaction.cancelLater("SELECT ?", AnyHandlerID(id))
+                try step.signal("go", "now")
+                return try step.start(Scripted().durable)
+            }
+            try await run(rig)
+            #expect(try rig.store.keptEnding(of: id)?.reason == .cancelled)
+            #expect(try result(rig, next) == ["now"])
+        }
+    }
+
     @Test("H31 a workflow whose wait was invalidated by other code goes on with an error")
     func waitInvalidated() async throws {
         try await withFlow({ flow in
