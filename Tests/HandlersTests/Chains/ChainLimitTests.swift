@@ -302,15 +302,15 @@ private struct Later: Handler {
 
     @Test(
         "H23 a handler that waits for others of its chain is not called because their time is over, and all end for that reason",
-        arguments: [JoinRule.all, .quorum(300)])
-    func manyJoined(rule: JoinRule) throws {
+        arguments: [(JoinRule.all, 300), (.quorum(450), 450)])
+    func manyJoined(rule: JoinRule, count: Int) throws {
         try withRig { rig in
             try rig.store.step { step in
                 try step.withChainLimit(.seconds(60)) {
                     let ids = try bindMany(in: step)
                     // The quorum cannot be reached when the first one has ended, before the alarm comes to the last ones.
                     try step.join(
-                        Met().durable.orElse(Self.gone("join")), when: rule, of: Array(ids.prefix(300)))
+                        Met().durable.orElse(Self.gone("join")), when: rule, of: Array(ids.prefix(count)))
                 }
             }
             try run(rig, for: .seconds(60))
