@@ -67,6 +67,16 @@ struct SourceStatement {
         }
     }
 
+    /// The handlers that a runner is to invalidate.
+    private static let invalidated =
+        ["id = ?"]
+        + [
+            "SELECT handler FROM join_child WHERE parent = ?",
+            "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL",
+        ].flatMap {
+            ["id IN (\($0)) AND \(Transaction.isOver)", "id IN (\($0)) AND call IS DISTINCT FROM ?"]
+        }
+
     /// What stands in `\(name)`, where the file has no literal of that name.
     private static let values: [String: [String]] = [
         "RoomTable.swift condition": [
@@ -87,13 +97,9 @@ struct SourceStatement {
                 id > ? AND name = coalesce(?, name) AND coalesce(trace, id) = coalesce(?, trace, id) ORDER BY id LIMIT ?
                 """
         } + ["id = ?", "id = (SELECT handler FROM handler_key WHERE key = ?)"],
-        "Transaction+Invalidating.swift condition": ["id = ?"]
-            + [
-                "SELECT handler FROM join_child WHERE parent = ?",
-                "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL",
-            ].flatMap {
-                ["id IN (\($0)) AND \(Transaction.isOver)", "id IN (\($0)) AND call IS DISTINCT FROM ?"]
-            },
+        "Transaction+Invalidating.swift condition": invalidated,
+        "Transaction+Journal.swift workflows": ["?"]
+            + invalidated.map { "SELECT id FROM handler WHERE \($0)" },
         "Transaction+Due.swift isStillDue": ["due <= ?", "connected_due <= ?"],
         "Transaction+Repair.swift condition": [
             "id = ?", "name = ?", "1 = 1", "state = 1 AND name = ? AND version = ?",

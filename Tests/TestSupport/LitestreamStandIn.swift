@@ -4,16 +4,14 @@ import CSQLite
 ///
 /// Source: `db.go` of Litestream: the functions `init`, `acquireReadLock`, `execCheckpoint` and `bumpLitestreamSeq`.
 package final class LitestreamStandIn {
-    package struct Failure: Error { package var message: String }
-
     /// Holds a read transaction nearly always, so that no other process starts the log again unseen.
-    private let reading: Handle
-    private let writing: Handle
+    private let reading: RawConnection
+    private let writing: RawConnection
 
     /// Creates the two tables of Litestream, and starts to read.
     package init(_ path: String) throws {
-        (reading, writing) = (try Handle(path), try Handle(path))
-        // Otherwise the last connection that is closed removes the log.
+        (reading, writing) = (try RawConnection(path), try RawConnection(path))
+        for connection in [reading, writing] { try connection.run("PRAGMA wal_autocheckpoint = 0") }
         writing.keepLog()
         try writing.run("CREATE TABLE IF NOT EXISTS _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)")
         try writing.run("CREATE TABLE IF NOT EXISTS _litestream_lock (id INTEGER)")
@@ -33,41 +31,21 @@ package final class LitestreamStandIn {
     }
 
     /// Writes the pages of the last commit to a new file, as a restore of the replica would.
-    package func restore(to path: String) throws { try writing.copyPages(to: Handle(path)) }
+    package func restore(to path: String) throws { try writing.copyPages(to: RawConnection(path)) }
+}
 
-    /// A connection.
-    private final class Handle {
-        private let database: OpaquePointer
+extension RawConnection {
+    /// Keeps the log when the last connection is closed, which removes it otherwise.
+    fileprivate func keepLog() {
+        var isOn: Int32 = 1
+        sqlite3_file_control(database, "main", SQLITE_FCNTL_PERSIST_WAL, &isOn)
+    }
 
-        init(_ path: String) throws {
-            var database: OpaquePointer?
-            guard sqlite3_open(path, &database) == SQLITE_OK, let database else {
-                throw Failure(message: "cannot open \(path)")
-            }
-            self.database = database
-            sqlite3_busy_timeout(database, 60_000)
-            sqlite3_wal_autocheckpoint(database, 0)
+    fileprivate func copyPages(to copy: RawConnection) throws {
+        guard let backup = sqlite3_backup_init(copy.database, "main", database, "main") else {
+            throw copy.failure
         }
-
-        deinit { sqlite3_close(database) }
-
-        private var failure: Failure { Failure(message: String(cString: sqlite3_errmsg(database))) }
-
-        func run(_ sql: String) throws {
-            guard sqlite3_exec(database, sql, nil, nil, nil) == SQLITE_OK else { throw failure }
-        }
-
-        func keepLog() {
-            var isOn: Int32 = 1
-            sqlite3_file_control(database, "main", SQLITE_FCNTL_PERSIST_WAL, &isOn)
-        }
-
-        func copyPages(to copy: Handle) throws {
-            guard let backup = sqlite3_backup_init(copy.database, "main", database, "main") else {
-                throw copy.failure
-            }
-            sqlite3_backup_step(backup, -1)
-            guard sqlite3_backup_finish(backup) == SQLITE_OK else { throw copy.failure }
-        }
+        sqlite3_backup_step(backup, -1)
+        guard sqlite3_backup_finish(backup) == SQLITE_OK else { throw copy.failure }
     }
 }

@@ -18,8 +18,6 @@ struct OpenLane {
     }
 
     fileprivate var isChanged: Bool { stored != nil && stored != gate }
-
-    fileprivate mutating func setStored() { if stored != nil { stored = gate } }
 }
 
 extension Transaction {
@@ -28,19 +26,14 @@ extension Transaction {
         /// By their names.
         var byName: [String: OpenLane] = [:]
         /// The names of those with a gate that ``Transaction/storeLanes()`` has to store.
-        private(set) var changed: Set<String> = []
+        fileprivate(set) var changed: Set<String> = []
         /// The entry that was read last.
         var lastEntry: LaneEntry?
 
-        /// Takes a lane back that was changed.
+        /// Replaces a lane by the changed one.
         mutating func put(_ lane: OpenLane, _ name: String) {
             byName[name] = lane
             if lane.isChanged { changed.insert(name) }
-        }
-
-        fileprivate mutating func setStored() {
-            for name in changed { byName[name]?.setStored() }
-            changed = []
         }
 
         /// Forgets what was read and changed since the lanes were as `earlier`.
@@ -62,9 +55,11 @@ extension Transaction {
     func storeLanes() throws(HandlerError) {
         if openLanes.changed.isEmpty { return }
         for name in openLanes.changed {
-            if let lane = openLanes.byName[name], lane.isChanged { try store(lane.gate, of: name) }
+            guard let lane = openLanes.byName[name], lane.isChanged else { continue }
+            try store(lane.gate, of: name)
+            openLanes.byName[name]?.stored = lane.gate
         }
-        openLanes.setStored()
+        openLanes.changed = []
     }
 
     /// Stores the gates that this step has changed, and reads gates and entries again when they are needed: they are about to change in

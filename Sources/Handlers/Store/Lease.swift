@@ -163,11 +163,9 @@ extension Transaction {
         try connection.execute("DELETE FROM handler WHERE id = ?", [lease.handler])
         let key = relations.contains(.keyed) ? try takeKey(of: lease.handler) : nil
         let stored = lease.stored.with(relations, key: key)
-        running = stored
         calls.append(stored)
         defer {
             calls.removeLast()
-            running = nil
             // A handler that ran inside it left word of this one; the lease says the same.
             slot.clearRunningCall()
         }

@@ -127,14 +127,14 @@ extension Transaction {
 
     /// Leaves word of who runs, for the process that comes after one which this handler kills.
     func marking(_ stored: StoredHandler, _ context: any Sendable, _ body: () throws -> Void) throws {
-        let outer = (running, runningCall, chainRule)
+        let outer = (runningCall, chainRule)
         let runningCall = RunningCall(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context))
-        (running, self.runningCall, chainRule) = (stored, runningCall, .inherited)
+        (self.runningCall, chainRule) = (runningCall, .inherited)
         calls.append(stored)
         slot.record(runningCall)
         defer {
             calls.removeLast()
-            (running, self.runningCall, chainRule) = outer
+            (self.runningCall, chainRule) = outer
             if let runningCall = self.runningCall {
                 slot.record(runningCall)
             } else {

@@ -140,12 +140,7 @@ extension Transaction {
         _ call: StoredCall, because reason: String? = nil, where condition: String,
         _ values: [any SQLConvertible]
     ) throws(HandlerError) -> Int {
-        // The keys for which workflows among them wait are free at once: a signal that comes now is for another handler.
-        try connection.execute(
-            """
-            DELETE FROM handler_key WHERE handler IN (SELECT waiter FROM journal WHERE value IS NULL AND error IS NULL
-                AND handler IN (SELECT id FROM handler WHERE \(condition)))
-            """, values)
+        try freeKeys(ofWaitsOf: "SELECT id FROM handler WHERE \(condition)", values)
         let set: [any SQLConvertible] = [now, Caller.inStep.rawValue, try call.bytes(), reason]
         return try connection.execute(
             """

@@ -32,10 +32,10 @@ package final class Transaction {
     var awaited: [AnyHandlerID] = []
     /// The calls that failed for good in this step.
     var failures: [HandlerFailure] = []
-    /// The handler whose row runs now.
-    var running: StoredHandler?
-    /// It and those in whose calls it runs, the innermost last.
+    /// The handlers that run now, each in the call of the one before.
     var calls: [StoredHandler] = []
+    /// The innermost of them.
+    var running: StoredHandler? { calls.last }
     /// To which chain with a limit new handlers belong.
     var chainRule = ChainRule.inherited
     /// The chains to which more handlers are bound.

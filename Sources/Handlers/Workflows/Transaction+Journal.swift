@@ -132,10 +132,21 @@ extension Transaction {
 
     /// Cancels what a workflow waits for that will never go on: it has ended, or its compensations are tried again.
     func cancelWaits(of workflow: AnyHandlerID) throws(HandlerError) {
-        let waiters = "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL"
-        // At once: another workflow may wait for the same signal before a runner ends these.
-        try connection.execute("DELETE FROM handler_key WHERE handler IN (\(waiters))", [workflow])
-        try cancelLater(waiters, workflow)
+        try freeKeys(ofWaitsOf: "?", [workflow])
+        try cancelLater(
+            "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL", workflow)
+    }
+
+    /// Frees the keys for which workflows wait that will never go on, before a runner ends these waits: another workflow may wait for the
+    /// same signal at once.
+    ///
+    /// - Parameter workflows: Selects their rows; handlers that are no workflows have no waits.
+    func freeKeys(ofWaitsOf workflows: String, _ values: [any SQLConvertible]) throws(HandlerError) {
+        try connection.execute(
+            """
+            DELETE FROM handler_key WHERE handler IN (SELECT waiter FROM journal WHERE value IS NULL AND error IS NULL
+                AND handler IN (\(workflows)))
+            """, values)
     }
 }
 

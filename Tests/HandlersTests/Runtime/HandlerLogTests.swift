@@ -1,6 +1,7 @@
 import Handlers
 import HandlersTestKit
 import Synchronization
+import TestSupport
 import TestThreads
 import Testing
 

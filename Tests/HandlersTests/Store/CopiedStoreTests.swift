@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Handlers
 import HandlersTestKit
+import TestSupport
 import TestThreads
 import Testing
 

@@ -1,5 +1,6 @@
 import Glibc
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 

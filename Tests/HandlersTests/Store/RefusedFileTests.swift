@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 

@@ -1,12 +1,12 @@
 import CSQLite
 
 /// SQLite without the library around it: another program that has the file open.
-final class RawConnection {
-    struct Failure: Error { var message: String }
+package final class RawConnection {
+    package struct Failure: Error { package var message: String }
 
-    private let database: OpaquePointer
+    let database: OpaquePointer
 
-    init(_ path: String) throws {
+    package init(_ path: String) throws {
         var database: OpaquePointer?
         guard sqlite3_open(path, &database) == SQLITE_OK, let database else {
             throw Failure(message: "cannot open \(path)")
@@ -18,9 +18,9 @@ final class RawConnection {
 
     deinit { sqlite3_close(database) }
 
-    func run(_ sql: String) throws {
-        guard sqlite3_exec(database, sql, nil, nil, nil) == SQLITE_OK else {
-            throw Failure(message: String(cString: sqlite3_errmsg(database)))
-        }
+    var failure: Failure { Failure(message: String(cString: sqlite3_errmsg(database))) }
+
+    package func run(_ sql: String) throws {
+        guard sqlite3_exec(database, sql, nil, nil, nil) == SQLITE_OK else { throw failure }
     }
 }
