@@ -26,7 +26,7 @@ import XMPPModules
                 "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -2048",
                 "PRAGMA page_size", #"PRAGMA cache_size = -\(Self.cacheSize)"#,
                 #"PRAGMA journal_size_limit = \(Self.logLimit)"#,
-                "PRAGMA application_id", #"PRAGMA application_id = \(Connection.applicationID)"#,
+                "PRAGMA application_id", #"PRAGMA application_id = \(SQLiteConnection.applicationID)"#,
                 "SELECT application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id",
             ]
         ),

@@ -53,6 +53,8 @@ public final class HandlerStore: Sendable {
     let slot: any ProcessPresence
     // Touched only while `lock` is held, except in `init`.
     private nonisolated(unsafe) let connection: Connection
+    /// The file of that connection.
+    private nonisolated(unsafe) let file: SQLiteConnection
     private let lock = Mutex<Void>(())
     /// The connections of ``read(_:)``.
     let readers: ReaderPool
@@ -114,32 +116,32 @@ public final class HandlerStore: Sendable {
         self.registry = registry
         self.role = role
         self.time = time
-        let connection = try Connection(
+        let file = try SQLiteConnection(
             path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout),
             files: system.files)
-        var isSettled = try Self.migrate(connection, to: [.handlers] + schemas, system.files, log)
+        var isSettled = try Self.migrate(file, to: [.handlers] + schemas, system.files, log)
         func settle() throws(HandlerError) {
-            try connection.settleLog()
+            try file.settleLog()
             isSettled = true
         }
-        self.connection = connection
-        filePath = connection.filePath
+        (self.file, connection) = (file, Connection(file))
+        filePath = file.filePath
         readers = ReaderPool(path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
         slot = try system.presence(
             filePath,
             { () throws(HandlerError) in
                 // What one has left that failed before it had a slot, or that was closed after a failure.
-                if !isSettled, try connection.hasLog { try settle() }
+                if !isSettled, try file.hasLog { try settle() }
             },
             { (slot, runningCall) throws(HandlerError) in
                 if !isSettled { try settle() }
-                try connection.recover(slot: slot, runningCall, now: time.wall())
+                try file.recover(slot: slot, runningCall, now: time.wall())
             })
-        narrowedFiles = (connection.wasNarrowed ? [filePath] : []) + slot.narrowedFiles
+        narrowedFiles = (file.wasNarrowed ? [filePath] : []) + slot.narrowedFiles
         if try recoverDead() { isSettled = true }
         // What another process recovers at this moment, this one may have read already.
         if !isSettled, slot.hasUnrecovered { try settle() }
-        connection.setLogSettled()
+        file.setLogSettled()
         try recognizeCopy(synchronous)
         try requeueKnown()
         log?.write(.info, .store) { "opened \(path) as \(role)" }
@@ -150,10 +152,10 @@ public final class HandlerStore: Sendable {
         // Before the slot is given back, which is no news for this store.
         watch.withLock { $0.take() }?.cancel()
         readers.close()
-        connection.finishLog()
+        file.finishLog()
         // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
         // looks at it recovers that.
-        if (try? connection.leave(slot: slot.number, now: time.wall())) != nil { slot.leave() }
+        if (try? file.leave(slot: slot.number, now: time.wall())) != nil { slot.leave() }
     }
 
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.
@@ -165,9 +167,9 @@ public final class HandlerStore: Sendable {
         var (isSettled, isAnythingFree) = (false, false)
         try slot.recoverDead { (slot, runningCall) throws(HandlerError) in
             try lock.withLock { (_) throws(HandlerError) in
-                if !isSettled { try connection.settleLog() }
+                if !isSettled { try file.settleLog() }
                 isSettled = true
-                if try connection.recover(slot: slot, runningCall, now: now) {
+                if try file.recover(slot: slot, runningCall, now: now) {
                     isAnythingFree = true
                     log?.write(.warning, .handlers) {
                         "the process in slot \(slot) died\(runningCall == nil ? "" : " while it ran a handler"); what it held is free"
@@ -183,8 +185,8 @@ public final class HandlerStore: Sendable {
     }
 
     /// Lends the connection outside of a step.
-    func connectionState<R>(_ body: (Connection) throws(HandlerError) -> R) throws(HandlerError) -> R {
-        try lock.withLock { (_) throws(HandlerError) in try body(connection) }
+    func connectionState<R>(_ body: (SQLiteConnection) throws(HandlerError) -> R) throws(HandlerError) -> R {
+        try lock.withLock { (_) throws(HandlerError) in try body(file) }
     }
 
     /// Starts the connected time of scopes in this process.
@@ -204,7 +206,7 @@ public final class HandlerStore: Sendable {
 
     private func requeueKnown() throws {
         // Looks before it locks, as the usual start finds nothing.
-        let parked = try connection.firstOnce(
+        let parked = try file.firstOnce(
             "SELECT 1 FROM handler WHERE \(Transaction.State.parked.condition)"
         ) { _ in true }
         guard parked != nil else { return }
@@ -252,7 +254,7 @@ public final class HandlerStore: Sendable {
 
     /// - Returns: Whether anything was to be done, so that the log was settled.
     private static func migrate(
-        _ connection: Connection, to schemas: [Schema], _ files: any StoreFiles, _ log: HandlerLog?
+        _ connection: SQLiteConnection, to schemas: [Schema], _ files: any StoreFiles, _ log: HandlerLog?
     ) throws(HandlerError) -> Bool {
         try checkModules(schemas)
         // Looks before it locks: the usual start finds everything in place and must not wait for a writer.
@@ -264,7 +266,7 @@ public final class HandlerStore: Sendable {
         do throws(HandlerError) {
             // Looks again: another process may have been first.
             if try !connection.isOwn() {
-                try connection.executeOnce("PRAGMA application_id = \(Connection.applicationID)")
+                try connection.executeOnce("PRAGMA application_id = \(SQLiteConnection.applicationID)")
             }
             try connection.executeOnce(
                 "CREATE TABLE IF NOT EXISTS module_schema(module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID"
@@ -285,7 +287,8 @@ public final class HandlerStore: Sendable {
         return true
     }
 
-    private static func isCurrent(_ connection: Connection, _ schemas: [Schema]) throws(HandlerError) -> Bool
+    private static func isCurrent(_ connection: SQLiteConnection, _ schemas: [Schema]) throws(HandlerError)
+        -> Bool
     {
         let exists = try connection.firstOnce("SELECT 1 FROM sqlite_schema WHERE name = 'module_schema'") {
             (_) throws(HandlerError) in true

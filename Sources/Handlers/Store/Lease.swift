@@ -209,7 +209,7 @@ extension Transaction {
     }
 }
 
-extension Connection {
+extension SQLConnection {
     /// Frees what a process that died had leased, and counts its death against what it ran; in a transaction of its own.
     ///
     /// - Returns: Whether there was anything.

@@ -14,7 +14,7 @@ final class ReaderPool: @unchecked Sendable {
     private let state = Monitor(State())
 
     private struct State {
-        var idle: [Connection] = []
+        var idle: [SQLiteConnection] = []
         /// The threads that read now.
         var threads: [ThreadID] = []
     }
@@ -34,12 +34,13 @@ final class ReaderPool: @unchecked Sendable {
     /// - Parameter time: The clock for ``Snapshot/now``.
     func read<R>(_ time: TimeSource, _ body: (borrowing Snapshot) throws -> R) throws -> R {
         let idle = try enter()
-        var kept: Connection?
+        var kept: SQLiteConnection?
         defer { leave(kept) }
         let connection = try idle ?? open()
         do {
             let result = try Snapshot.lend(
-                of: connection, time, check: { () throws(HandlerError) in try connection.checkIsStore() },
+                of: Connection(connection), time,
+                check: { () throws(HandlerError) in try connection.checkIsStore() },
                 to: body)
             kept = connection
             return result
@@ -55,7 +56,7 @@ final class ReaderPool: @unchecked Sendable {
     func close() { state.withLock { $0.idle.removeAll() } }
 
     /// - Returns: A connection that is open already.
-    private func enter() throws(HandlerError) -> Connection? {
+    private func enter() throws(HandlerError) -> SQLiteConnection? {
         let thread = ThreadID.current
         let place = state.wait(limit: nil) { state -> Place? in
             if state.threads.contains(thread) { return .nested }
@@ -75,10 +76,10 @@ final class ReaderPool: @unchecked Sendable {
     /// The state of the pool for a new read.
     private enum Place {
         case nested
-        case free(Connection?)
+        case free(SQLiteConnection?)
     }
 
-    private func leave(_ connection: Connection?) {
+    private func leave(_ connection: SQLiteConnection?) {
         let thread = ThreadID.current
         state.withLock { state in
             state.threads.removeAll { $0 == thread }
@@ -86,8 +87,8 @@ final class ReaderPool: @unchecked Sendable {
         }
     }
 
-    private func open() throws(HandlerError) -> Connection {
-        let connection = try Connection(reading: path, busyTimeout: busyTimeout, files: files)
+    private func open() throws(HandlerError) -> SQLiteConnection {
+        let connection = try SQLiteConnection(reading: path, busyTimeout: busyTimeout, files: files)
         // Each read asks whether the name still leads to the connection's file, but not to the store's.
         guard files.number(of: path) == file else { throw connection.hasMoved() }
         try connection.executeOnce("PRAGMA cache_size = -\(Self.cacheSize)")

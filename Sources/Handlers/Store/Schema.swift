@@ -212,12 +212,12 @@ public struct Schema: Sendable {
     /// Brings this module's tables to the newest version, inside the caller's transaction.
     ///
     /// - Returns: The version that the tables had.
-    func migrate(_ connection: Connection) throws(HandlerError) -> Int {
+    func migrate(_ connection: any SQLConnection) throws(HandlerError) -> Int {
         let found = try version(in: connection)
         guard found < migrations.count else { return found }
         for index in found..<migrations.count {
             let place = "migration \(index + 1) of module '\(module)'"
-            try connection.executeScript(migrations[index], of: place)
+            try connection.runScript(migrations[index], of: place)
         }
         try connection.executeOnce(
             "INSERT INTO module_schema(module, version) VALUES (?, ?) ON CONFLICT(module) DO UPDATE SET version = excluded.version",
@@ -229,7 +229,7 @@ public struct Schema: Sendable {
     ///
     /// - Throws: ``HandlerError`` with code `databaseNewer` when this program does not know that version, `databaseCorrupt` for
     ///   one that cannot be.
-    func version(in connection: Connection) throws(HandlerError) -> Int {
+    func version(in connection: any SQLConnection) throws(HandlerError) -> Int {
         let found =
             try connection.firstOnce("SELECT version FROM module_schema WHERE module = ?", [module]) {
                 Int($0.integer(0))

@@ -115,7 +115,7 @@ extension HandlerStore {
     }
 }
 
-extension Connection {
+extension SQLConnection {
     /// Records the inode of a database that was just created or migrated.
     func settle(in inode: Int64?) throws(HandlerError) {
         try executeOnce("UPDATE place SET inode = ? WHERE inode IS NULL", [inode])

@@ -45,18 +45,18 @@ public final class StoreReader {
     public func read<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
         // Nobody has it open, so the file is all there is, and reading it needs no lock and no file beside it.
         if let before = FileState.atRest(path) {
-            let result = Result { try read(Connection(readingFileAtRest: path), body) }
+            let result = Result { try read(SQLiteConnection(readingFileAtRest: path), body) }
             if FileState.atRest(path) == before { return try result.get() }
         }
-        return try read(Connection(reading: path, busyTimeout: busyTimeout, files: SystemFiles()), body)
+        return try read(SQLiteConnection(reading: path, busyTimeout: busyTimeout, files: SystemFiles()), body)
     }
 
-    private func read<R>(_ connection: Connection, _ body: (borrowing Snapshot) throws -> R) throws -> R {
+    private func read<R>(_ file: SQLiteConnection, _ body: (borrowing Snapshot) throws -> R) throws -> R {
         try Snapshot.lend(
-            of: connection, time,
+            of: Connection(file), time,
             check: { () throws(HandlerError) in
-                try connection.checkIsStore()
-                try connection.checkVersions(of: schemas)
+                try file.checkIsStore()
+                try file.checkVersions(of: schemas)
             }, to: body)
     }
 
@@ -81,7 +81,7 @@ private struct FileState: Equatable {
     }
 }
 
-extension Connection {
+extension SQLiteConnection {
     /// Opens a database for reading beside others that have it open.
     convenience init(reading path: String, busyTimeout: Int32, files: any StoreFiles) throws(HandlerError) {
         try self.init(reading: path.hasPrefix("/") ? path : "./" + path, of: path, flags: 0, files)
@@ -109,7 +109,7 @@ extension Connection {
 
     /// Refuses what is no store.
     func checkIsStore() throws(HandlerError) {
-        guard try first("PRAGMA application_id", [], { $0.integer(0) }) == Self.applicationID else {
+        guard try firstOnce("PRAGMA application_id", [], { $0.integer(0) }) == Self.applicationID else {
             throw HandlerError(
                 .databaseForeign,
                 "the file \(path) holds no store: \(try isEmpty ? "it is empty" : "it is a database of another program")"

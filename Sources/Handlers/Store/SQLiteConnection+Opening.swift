@@ -1,7 +1,7 @@
 import CSQLite
 import Platform
 
-extension Connection {
+extension SQLiteConnection {
     /// "DHnd": marks a database as one of this library.
     static let applicationID: Int64 = 0x4448_6e64
     /// The size in bytes that a longer log is cut to: several times what a usual checkpoint leaves.

@@ -1,6 +1,6 @@
 import CSQLite
 
-extension Connection {
+extension SQLiteConnection {
     /// Makes the commits durable that dead processes left in the write-ahead log, and voids those that nobody sees.
     ///
     /// A process that dies before its sync, or after one that failed, leaves a whole commit in the log. Two things go wrong with it:
@@ -17,7 +17,7 @@ extension Connection {
         try rollingBackOnError { () throws(HandlerError) in
             if try writeLogAgain(isWhole: hasUnsyncedCommits) {
                 // A value that is set again is written nonetheless.
-                try executeOnce("PRAGMA application_id = \(Connection.applicationID)")
+                try executeOnce("PRAGMA application_id = \(SQLiteConnection.applicationID)")
             }
             try commit()
         }
@@ -95,7 +95,7 @@ extension Connection {
             database,
             { me, _, _, frames in
                 guard let me else { return SQLITE_OK }
-                let connection = Unmanaged<Connection>.fromOpaque(me).takeUnretainedValue()
+                let connection = Unmanaged<SQLiteConnection>.fromOpaque(me).takeUnretainedValue()
                 if frames >= connection.checkpointAt { connection.checkpoint() }
                 return SQLITE_OK
             }, me)

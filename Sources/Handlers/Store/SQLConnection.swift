@@ -1,0 +1,93 @@
+/// A connection of an engine to the database of a store: all that a step needs of it.
+///
+/// ```text
+///   Step, Transaction, Snapshot ──▶ Connection ──▶ SQLConnection
+///                                                     ▲
+///                                                     ╰── SQLiteConnection: a file
+/// ```
+/// Statements have one text for all engines (``Transaction``). Each function throws ``HandlerError`` with the codes of the store.
+package protocol SQLConnection: AnyObject {
+    /// Names the database in errors.
+    var path: String { get }
+
+    // MARK: Transactions
+
+    /// Begins a transaction with the lock for writing: it never fails half-way because another process wrote.
+    func begin() throws(HandlerError)
+    /// Begins a transaction that only reads: it takes no lock for which a writer would wait, or that it would wait for.
+    func beginReading() throws(HandlerError)
+    func commit() throws(HandlerError)
+    /// Gives the transaction up, if there is one. When even that fails, the next one begins with it.
+    func rollBack()
+    /// Opens a savepoint; they nest, and the two below mean the innermost.
+    func savepoint() throws(HandlerError)
+    func release() throws(HandlerError)
+    /// Undoes what was written since the innermost savepoint and closes it.
+    func undo() throws(HandlerError)
+    /// False also after the engine gave a transaction up by itself.
+    var isInTransaction: Bool { get }
+    /// Whether a deferred foreign key would refuse the commit now.
+    var hasUnresolvedForeignKeys: Bool { get }
+
+    // MARK: Statements
+
+    /// Runs a statement and lends each row of its result to `row`, until that returns false. A change runs to its end nonetheless.
+    ///
+    /// The statement is prepared once and kept.
+    func run(
+        _ sql: String, _ values: [any SQLConvertible], _ row: (borrowing Row) throws(HandlerError) -> Bool
+    ) throws(HandlerError)
+    /// Runs a statement and returns the number of rows it has changed.
+    @discardableResult
+    func execute(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) -> Int
+    /// The row id of the last row inserted.
+    var lastInsertedRow: Int64 { get }
+    /// ``run(_:_:_:)`` for a statement that is not kept and may run outside of a transaction.
+    func runOnce(
+        _ sql: String, _ values: [any SQLConvertible], _ row: (borrowing Row) throws(HandlerError) -> Bool
+    ) throws(HandlerError)
+    /// Runs several statements of a migration, without parameters.
+    ///
+    /// - Parameter place: Names them in an error.
+    func runScript(_ sql: String, of place: String) throws(HandlerError)
+}
+
+extension SQLConnection {
+    /// Gives the transaction up when a part of it fails.
+    func rollingBackOnError(_ body: () throws(HandlerError) -> Void) throws(HandlerError) {
+        do throws(HandlerError) {
+            try body()
+        } catch {
+            rollBack()
+            throw error
+        }
+    }
+
+    // MARK: Statements that run once, also outside of a transaction
+
+    func executeOnce(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) {
+        try runOnce(sql, values) { (_) throws(HandlerError) in true }
+    }
+
+    func firstOnce<T>(
+        _ sql: String, _ values: [any SQLConvertible] = [], _ read: (borrowing Row) throws(HandlerError) -> T
+    ) throws(HandlerError) -> T? {
+        var result: T?
+        try runOnce(sql, values) { (row) throws(HandlerError) in
+            result = try read(row)
+            return false
+        }
+        return result
+    }
+
+    func allOnce<T>(
+        _ sql: String, _ values: [any SQLConvertible] = [], _ read: (borrowing Row) throws(HandlerError) -> T
+    ) throws(HandlerError) -> [T] {
+        var result: [T] = []
+        try runOnce(sql, values) { (row) throws(HandlerError) in
+            result.append(try read(row))
+            return true
+        }
+        return result
+    }
+}
