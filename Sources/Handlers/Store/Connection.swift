@@ -3,12 +3,17 @@
 /// `execute`, `first` and `all` run inside a transaction only; outside one they throw instead of committing on their own.
 final class Connection {
     let engine: any SQLConnection
+    /// The same where it is SQLite's, which the compiler calls directly: a step runs a dozen statements.
+    private let file: SQLiteConnection?
     /// The number of calls of each handler stored since the store was opened, and whether too many waited at the last count.
     var waitingCalls: [String: (count: Int, isCrowded: Bool)] = [:]
     /// The failure of the storage after which the open transaction cannot commit.
     private(set) var failure: HandlerError?
 
-    init(_ engine: any SQLConnection) { self.engine = engine }
+    init(_ engine: any SQLConnection) {
+        self.engine = engine
+        file = engine as? SQLiteConnection
+    }
 
     var path: String { engine.path }
 
@@ -37,27 +42,35 @@ final class Connection {
 
     /// Opens a savepoint; they nest, and the two below mean the innermost.
     func savepoint() throws(HandlerError) {
-        try guarding { () throws(HandlerError) in try engine.savepoint() }
+        try guarding { () throws(HandlerError) in
+            if let file { try file.savepoint() } else { try engine.savepoint() }
+        }
     }
 
     func release() throws(HandlerError) {
-        try guarding { () throws(HandlerError) in try engine.release() }
+        try guarding { () throws(HandlerError) in
+            if let file { try file.release() } else { try engine.release() }
+        }
     }
 
     /// Undoes what was written since the innermost savepoint and closes it.
     func undo() throws(HandlerError) {
-        try guarding { () throws(HandlerError) in try engine.undo() }
+        try guarding { () throws(HandlerError) in
+            if let file { try file.undo() } else { try engine.undo() }
+        }
     }
 
     /// Whether the transaction can still commit.
-    var isUsable: Bool { failure == nil && engine.isInTransaction }
+    var isUsable: Bool { failure == nil && isInTransaction }
+
+    private var isInTransaction: Bool { file?.isInTransaction ?? engine.isInTransaction }
 
     /// Whether a deferred foreign key would refuse the commit now.
-    var hasUnresolvedForeignKeys: Bool { engine.hasUnresolvedForeignKeys }
+    var hasUnresolvedForeignKeys: Bool { file?.hasUnresolvedForeignKeys ?? engine.hasUnresolvedForeignKeys }
 
     private func checkUsable() throws(HandlerError) {
         if let failure { throw failure }
-        guard engine.isInTransaction else {
+        guard isInTransaction else {
             throw HandlerError(
                 .storageFailed,
                 "the transaction in \(path) was given up by the database; nothing of this step is kept, run it again"
@@ -83,7 +96,10 @@ final class Connection {
 
     @discardableResult
     func execute(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) -> Int {
-        try guarding { () throws(HandlerError) in try engine.execute(sql, values) }
+        try guarding { () throws(HandlerError) in
+            if let file { return try file.execute(sql, values) }
+            return try engine.execute(sql, binding: values.map(\.sqlValue))
+        }
     }
 
     func first<T>(
@@ -115,13 +131,18 @@ final class Connection {
     ) throws(HandlerError) {
         // What a reader throws is no failure of the storage, whatever its code says.
         var isReading = false
+        func read(_ lent: borrowing Row) throws(HandlerError) -> Bool {
+            isReading = true
+            let goesOn = try row(lent)
+            isReading = false
+            return goesOn
+        }
         do {
             try checkUsable()
-            try engine.run(sql, values) { (lent) throws(HandlerError) in
-                isReading = true
-                let goesOn = try row(lent)
-                isReading = false
-                return goesOn
+            if let file {
+                try file.run(sql, values, read)
+            } else {
+                try engine.run(sql, binding: values.map(\.sqlValue), read)
             }
         } catch {
             throw isReading ? error : remembered(error)

@@ -35,16 +35,15 @@ package protocol SQLConnection: AnyObject {
     ///
     /// The statement is prepared once and kept.
     func run(
-        _ sql: String, _ values: [any SQLConvertible], _ row: (borrowing Row) throws(HandlerError) -> Bool
+        _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
     ) throws(HandlerError)
     /// Runs a statement and returns the number of rows it has changed.
-    @discardableResult
-    func execute(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) -> Int
+    func execute(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int
     /// The row id of the last row inserted.
     var lastInsertedRow: Int64 { get }
-    /// ``run(_:_:_:)`` for a statement that is not kept and may run outside of a transaction.
+    /// ``run(_:binding:_:)`` for a statement that is not kept and may run outside of a transaction.
     func runOnce(
-        _ sql: String, _ values: [any SQLConvertible], _ row: (borrowing Row) throws(HandlerError) -> Bool
+        _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
     ) throws(HandlerError)
     /// Runs several statements of a migration, without parameters.
     ///
@@ -63,17 +62,22 @@ extension SQLConnection {
         }
     }
 
+    @discardableResult
+    func execute(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) -> Int {
+        try execute(sql, binding: values.map(\.sqlValue))
+    }
+
     // MARK: Statements that run once, also outside of a transaction
 
     func executeOnce(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) {
-        try runOnce(sql, values) { (_) throws(HandlerError) in true }
+        try runOnce(sql, binding: values.map(\.sqlValue)) { (_) throws(HandlerError) in true }
     }
 
     func firstOnce<T>(
         _ sql: String, _ values: [any SQLConvertible] = [], _ read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> T? {
         var result: T?
-        try runOnce(sql, values) { (row) throws(HandlerError) in
+        try runOnce(sql, binding: values.map(\.sqlValue)) { (row) throws(HandlerError) in
             result = try read(row)
             return false
         }
@@ -84,7 +88,7 @@ extension SQLConnection {
         _ sql: String, _ values: [any SQLConvertible] = [], _ read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> [T] {
         var result: [T] = []
-        try runOnce(sql, values) { (row) throws(HandlerError) in
+        try runOnce(sql, binding: values.map(\.sqlValue)) { (row) throws(HandlerError) in
             result.append(try read(row))
             return true
         }

@@ -101,7 +101,7 @@ final class SQLiteConnection: SQLConnection {
 
     // MARK: Statements
 
-    package func execute(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) -> Int {
+    func execute(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) -> Int {
         let before = sqlite3_total_changes(database)
         let statement = try claimStatement(sql)
         defer { statement.reset() }
@@ -111,7 +111,7 @@ final class SQLiteConnection: SQLConnection {
         return sqlite3_total_changes(database) == before ? 0 : Int(sqlite3_changes(database))
     }
 
-    package func run(
+    @inline(__always) func run(
         _ sql: String, _ values: [any SQLConvertible], _ row: (borrowing Row) throws(HandlerError) -> Bool
     ) throws(HandlerError) {
         let statement = try claimStatement(sql)
@@ -119,7 +119,7 @@ final class SQLiteConnection: SQLConnection {
         try run(statement, values, row)
     }
 
-    private func run(
+    @inline(__always) private func run(
         _ statement: Statement, _ values: [any SQLConvertible],
         _ row: (borrowing Row) throws(HandlerError) -> Bool
     ) throws(HandlerError) {
@@ -160,8 +160,18 @@ final class SQLiteConnection: SQLConnection {
 
     package var lastInsertedRow: Int64 { sqlite3_last_insert_rowid(database) }
 
+    package func execute(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int {
+        try execute(sql, values as [any SQLConvertible])
+    }
+
+    package func run(
+        _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
+    ) throws(HandlerError) {
+        try run(sql, values as [any SQLConvertible], row)
+    }
+
     package func runOnce(
-        _ sql: String, _ values: [any SQLConvertible], _ row: (borrowing Row) throws(HandlerError) -> Bool
+        _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
     ) throws(HandlerError) {
         try run(Statement(sql, in: database, isPersistent: false), values, row)
     }
