@@ -130,10 +130,7 @@ public final class Account: Sendable {
 
     /// A store that was opened without ``schemas`` would fail with a sentence about SQL.
     private static func checkTables(in step: borrowing Step) throws {
-        let count = try step.first(
-            "SELECT count(*) FROM sqlite_schema WHERE name IN ('account', 'request', 'login', 'module')"
-        ) { $0.integer(0) }
-        guard count == 4 else {
+        guard try ["account", "request", "login", "module"].allSatisfy({ try step.hasTable($0) }) else {
             throw AccountError(
                 .invalidConfiguration,
                 "the store has no tables for accounts; open it with schemas: Account.schemas")

@@ -24,7 +24,7 @@ import XMPPModules
                 "PRAGMA journal_mode = WAL", "PRAGMA synchronous = EXTRA",
                 #"PRAGMA synchronous = \(Self.durability(synchronous))"#,
                 "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -2048",
-                "PRAGMA page_size", #"PRAGMA cache_size = -\(Self.cacheSize)"#,
+                "PRAGMA page_size", #"PRAGMA cache_size = -\(SQLiteConnection.readerCacheSize)"#,
                 #"PRAGMA journal_size_limit = \(Self.logLimit)"#,
                 "PRAGMA application_id", #"PRAGMA application_id = \(SQLiteConnection.applicationID)"#,
                 "SELECT application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id",
@@ -40,17 +40,14 @@ import XMPPModules
         (
             "which tables there are",
             [
-                "SELECT 1 FROM sqlite_schema WHERE name = 'module_schema'",
                 "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?",
                 "SELECT count(*) FROM sqlite_schema",
-                "SELECT count(*) FROM sqlite_schema WHERE name IN ('account', 'request', 'login', 'module')",
             ]
         ),
         (
             "the newest number that a table has given out",
             [
-                "SELECT seq FROM sqlite_sequence WHERE name = 'handler'",
-                "SELECT seq FROM sqlite_sequence WHERE name = 'outbox'",
+                "SELECT seq FROM sqlite_sequence WHERE name = ?"
             ]
         ),
         (

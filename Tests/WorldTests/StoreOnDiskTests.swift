@@ -458,7 +458,7 @@ import Testing
             do {
                 let store = try machine.open()
                 for number in 0..<12 { try Self.add(number, to: store) }
-                try store.connectionState { $0.takeOverCheckpoints(at: 1) }
+                try store.betweenSteps { $0.takeOverCheckpoints(at: 1) }
                 Self.failFirstSync(on: machine) { _ in machine.disk.kill(process) }
                 try? Self.add(12, to: store)
                 machine.disk.kill(process)
@@ -476,7 +476,7 @@ import Testing
             do {
                 let (store, other) = (try machine.open(), try machine.open())
                 for number in 0..<4 { try Self.add(number, to: store) }
-                try store.connectionState { $0.takeOverCheckpoints(at: 1) }
+                try store.betweenSteps { $0.takeOverCheckpoints(at: 1) }
                 try other.read { snapshot in
                     // It keeps the frames from here on out of the database, which is not synced.
                     _ = try snapshot.all("SELECT id FROM note") { $0.integer(0) }
@@ -533,7 +533,7 @@ import Testing
         let second = machine.start()
         let other = try machine.open()
         machine.disk.current = first
-        try store.connectionState { $0.takeOverCheckpoints(at: 1) }
+        try store.betweenSteps { $0.takeOverCheckpoints(at: 1) }
         return (machine, first, store, second, other)
     }
 
@@ -571,7 +571,7 @@ import Testing
             try Self.add(12, to: store)
             machine.disk.onCall = nil
             machine.disk.current = second
-            try other.connectionState { $0.checkpoint() }
+            try other.betweenSteps { $0.checkpoint() }
             try Self.expectWhole(machine, "seed \(seed)")
         }
     }
@@ -609,7 +609,7 @@ import Testing
                         Self.failFirstSync(on: machine) { if $0 == last { machine.disk.kill(process) } }
                     }
                     if first == .afterCommit {
-                        try store.connectionState { $0.takeOverCheckpoints(at: 1) }
+                        try store.betweenSteps { $0.takeOverCheckpoints(at: 1) }
                         for number in 12...14 { try? Self.add(number, to: store) }
                     }
                 }

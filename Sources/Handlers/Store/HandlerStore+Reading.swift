@@ -27,6 +27,6 @@ extension HandlerStore {
                 .nestedStep,
                 "a read was started inside a step; read through the step, which sees what it has written")
         }
-        return try readers.read(time, body)
+        return try database.readers.read(time, body)
     }
 }

@@ -37,10 +37,10 @@ public final class HandlerStore: Sendable {
         case worker
     }
 
-    /// The path of the database file.
+    /// The path of the database file; of another engine's database, its place and name.
     public let path: String
-    /// The same from the root and without links: all who have the file open know the files beside it by this.
-    package let filePath: String
+    /// Where its rows are.
+    package let database: any StoreDatabase
     /// The handlers that this program knows.
     package let registry: HandlerRegistry
     /// Role of this process.
@@ -53,11 +53,7 @@ public final class HandlerStore: Sendable {
     let slot: any ProcessPresence
     // Touched only while `lock` is held, except in `init`.
     private nonisolated(unsafe) let connection: Connection
-    /// The file of that connection.
-    private nonisolated(unsafe) let file: SQLiteConnection
     private let lock = Mutex<Void>(())
-    /// The connections of ``read(_:)``.
-    let readers: ReaderPool
     /// The thread inside a step, to refuse a nested step instead of a deadlock.
     private let threadInStep = Atomic<UInt>(0)
     /// The runners, listeners and consumers of events of this process.
@@ -104,11 +100,23 @@ public final class HandlerStore: Sendable {
     }
 
     /// Opens or creates a store on other services than those of the machine.
-    package init(
+    package convenience init(
         path: String, registry: HandlerRegistry, schemas: [Schema], role: Role, synchronous: Synchronous,
         busyTimeout: Int, time: TimeSource, log: HandlerLog?, system: SystemServices
     ) throws {
-        self.path = path
+        let database = try SQLiteDatabase(
+            path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout), system: system)
+        try self.init(
+            database, registry: registry, schemas: schemas, role: role, time: time, log: log, system: system)
+    }
+
+    /// Opens or creates a store in a database of any engine.
+    package init(
+        _ database: any StoreDatabase, registry: HandlerRegistry, schemas: [Schema], role: Role,
+        time: TimeSource, log: HandlerLog?, system: SystemServices
+    ) throws {
+        self.database = database
+        path = database.path
         self.system = system
         self.log = log
         registry.register(ofModules: schemas.flatMap(\.handlers))
@@ -116,34 +124,16 @@ public final class HandlerStore: Sendable {
         self.registry = registry
         self.role = role
         self.time = time
-        let file = try SQLiteConnection(
-            path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout),
-            files: system.files)
-        var isSettled = try Self.migrate(file, to: [.handlers] + schemas, system.files, log)
-        func settle() throws(HandlerError) {
-            try file.settleLog()
-            isSettled = true
+        let migrated = try database.migrate(to: [.handlers] + schemas)
+        connection = Connection(database.connection)
+        slot = try database.takePlace { (slot, runningCall) throws(HandlerError) in
+            try database.connection.recover(slot: slot, runningCall, now: time.wall())
         }
-        (self.file, connection) = (file, Connection(file))
-        filePath = file.filePath
-        readers = ReaderPool(path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
-        slot = try system.presence(
-            filePath,
-            { () throws(HandlerError) in
-                // What one has left that failed before it had a slot, or that was closed after a failure.
-                if !isSettled, try file.hasLog { try settle() }
-            },
-            { (slot, runningCall) throws(HandlerError) in
-                if !isSettled { try settle() }
-                try file.recover(slot: slot, runningCall, now: time.wall())
-            })
-        narrowedFiles = (file.wasNarrowed ? [filePath] : []) + slot.narrowedFiles
-        if try recoverDead() { isSettled = true }
-        // What another process recovers at this moment, this one may have read already.
-        if !isSettled, slot.hasUnrecovered { try settle() }
-        file.setLogSettled()
-        try recognizeCopy(synchronous)
+        narrowedFiles = database.narrowedFiles + slot.narrowedFiles
+        try recoverDead()
+        try database.settle(in: self)
         try requeueKnown()
+        for tables in migrated { log?.write(.info, .store) { "migrated the tables of \(tables)" } }
         log?.write(.info, .store) { "opened \(path) as \(role)" }
         for file in narrowedFiles { log?.write(.warning, .store) { PrivateFile.narrowed(file) } }
     }
@@ -151,25 +141,21 @@ public final class HandlerStore: Sendable {
     deinit {
         // Before the slot is given back, which is no news for this store.
         watch.withLock { $0.take() }?.cancel()
-        readers.close()
-        file.finishLog()
+        database.close()
         // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
         // looks at it recovers that.
-        if (try? file.leave(slot: slot.number, now: time.wall())) != nil { slot.leave() }
+        if (try? connection.engine.leave(slot: slot.number, now: time.wall())) != nil { slot.leave() }
     }
 
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.
-    ///
-    /// - Returns: Whether there were any, so that the log was settled.
-    @discardableResult
-    func recoverDead() throws(HandlerError) -> Bool {
+    func recoverDead() throws(HandlerError) {
         let now = time.wall()
-        var (isSettled, isAnythingFree) = (false, false)
+        var (isPrepared, isAnythingFree) = (false, false)
         try slot.recoverDead { (slot, runningCall) throws(HandlerError) in
             try lock.withLock { (_) throws(HandlerError) in
-                if !isSettled { try file.settleLog() }
-                isSettled = true
-                if try file.recover(slot: slot, runningCall, now: now) {
+                if !isPrepared { try database.prepareRecovery() }
+                isPrepared = true
+                if try connection.engine.recover(slot: slot, runningCall, now: now) {
                     isAnythingFree = true
                     log?.write(.warning, .handlers) {
                         "the process in slot \(slot) died\(runningCall == nil ? "" : " while it ran a handler"); what it held is free"
@@ -181,12 +167,17 @@ public final class HandlerStore: Sendable {
             slot.notifyOthers()
             listeners.addAllDue()
         }
-        return isSettled
     }
 
-    /// Lends the connection outside of a step.
-    func connectionState<R>(_ body: (SQLiteConnection) throws(HandlerError) -> R) throws(HandlerError) -> R {
-        try lock.withLock { (_) throws(HandlerError) in try body(file) }
+    /// Lends the connection to the store's file outside of steps, while none runs.
+    func betweenSteps<R>(_ body: (SQLiteConnection) throws(HandlerError) -> R) throws(HandlerError) -> R {
+        try lock.withLock { (_) throws(HandlerError) in
+            guard let file = connection.engine as? SQLiteConnection else {
+                throw HandlerError(
+                    .databaseForeign, "\(path) is no file of SQLite; open the store with its path")
+            }
+            return try body(file)
+        }
     }
 
     /// Starts the connected time of scopes in this process.
@@ -206,7 +197,7 @@ public final class HandlerStore: Sendable {
 
     private func requeueKnown() throws {
         // Looks before it locks, as the usual start finds nothing.
-        let parked = try file.firstOnce(
+        let parked = try connection.engine.firstOnce(
             "SELECT 1 FROM handler WHERE \(Transaction.State.parked.condition)"
         ) { _ in true }
         guard parked != nil else { return }
@@ -227,6 +218,9 @@ public final class HandlerStore: Sendable {
 
     /// The slot of this store among those that have the database open, 0 ..< ``ProcessSlot/limit``.
     package var slotNumber: Int { slot.number }
+
+    /// The path of its file, from the root and without links; empty where it is no file.
+    package var filePath: String { database.filePath }
 
     /// Returns what the parts of a module share that use this store. It lives for as long as one of them keeps it, and it may keep
     /// the store.
@@ -249,66 +243,6 @@ public final class HandlerStore: Sendable {
         try watch.withLock { (watch) throws(HandlerError) in
             guard watch == nil else { return }
             watch = try slot.watchOthers(system.driver) { [listeners] in listeners.wakeAll() }
-        }
-    }
-
-    /// - Returns: Whether anything was to be done, so that the log was settled.
-    private static func migrate(
-        _ connection: SQLiteConnection, to schemas: [Schema], _ files: any StoreFiles, _ log: HandlerLog?
-    ) throws(HandlerError) -> Bool {
-        try checkModules(schemas)
-        // Looks before it locks: the usual start finds everything in place and must not wait for a writer.
-        if try isCurrent(connection, schemas) { return false }
-        // Before anything else is added to what a dead process has left.
-        try connection.settleLog()
-        var migrated: [String] = []
-        try connection.begin()
-        do throws(HandlerError) {
-            // Looks again: another process may have been first.
-            if try !connection.isOwn() {
-                try connection.executeOnce("PRAGMA application_id = \(SQLiteConnection.applicationID)")
-            }
-            try connection.executeOnce(
-                "CREATE TABLE IF NOT EXISTS module_schema(module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID"
-            )
-            for schema in schemas {
-                let found = try schema.migrate(connection)
-                guard found < schema.migrations.count else { continue }
-                migrated.append("'\(schema.module)' from \(found) to \(schema.migrations.count)")
-            }
-            try connection.settle(in: files.number(of: connection.filePath))
-            try connection.commit()
-        } catch {
-            connection.rollBack()
-            throw error
-        }
-        connection.checkpoint()
-        for tables in migrated { log?.write(.info, .store) { "migrated the tables of \(tables)" } }
-        return true
-    }
-
-    private static func isCurrent(_ connection: SQLiteConnection, _ schemas: [Schema]) throws(HandlerError)
-        -> Bool
-    {
-        let exists = try connection.firstOnce("SELECT 1 FROM sqlite_schema WHERE name = 'module_schema'") {
-            (_) throws(HandlerError) in true
-        }
-        guard exists != nil else { return false }
-        var isCurrent = true
-        // All are read, so that a newer one is refused before anything waits for the write lock.
-        for schema in schemas where try schema.version(in: connection) < schema.migrations.count {
-            isCurrent = false
-        }
-        return isCurrent
-    }
-
-    private static func checkModules(_ schemas: [Schema]) throws(HandlerError) {
-        var modules: Set<String> = []
-        for schema in schemas where !modules.insert(schema.module).inserted {
-            throw HandlerError(
-                .duplicateSchema,
-                "two schemas are of the module '\(schema.module)', and each would take the other's tables for its own; name them apart"
-            )
         }
     }
 

@@ -3,30 +3,21 @@ import Platform
 /// The connections of a store that only read: opened when first needed, each lent to one read at a time.
 ///
 /// `@unchecked Sendable`: a connection is used by the thread that took it out of `idle`, and by no other.
-final class ReaderPool: @unchecked Sendable {
-    /// The cache of each connection, in KiB.
-    private static let cacheSize = 512
-
-    private let path: String
-    private let file: Int64?
-    private let busyTimeout: Int32
-    private let files: any StoreFiles
+package final class ReaderPool: @unchecked Sendable {
+    private let open: @Sendable () throws(HandlerError) -> any SQLConnection
     private let state = Monitor(State())
 
     private struct State {
-        var idle: [SQLiteConnection] = []
+        var idle: [any SQLConnection] = []
         /// The threads that read now.
         var threads: [ThreadID] = []
     }
 
     /// Makes an empty pool.
     ///
-    /// - Parameters:
-    ///   - path: The database file, from the root.
-    ///   - busyTimeout: How long to wait, in milliseconds, while another process repairs the log after a crash.
-    init(path: String, busyTimeout: Int32, files: any StoreFiles) {
-        (self.path, self.busyTimeout, self.files) = (path, busyTimeout, files)
-        file = files.number(of: path)
+    /// - Parameter open: Opens a connection that only reads.
+    package init(_ open: @escaping @Sendable () throws(HandlerError) -> any SQLConnection) {
+        self.open = open
     }
 
     /// Lends the state that was committed last to `body`, once fewer than ``HandlerStore/maximumReads`` run.
@@ -34,7 +25,7 @@ final class ReaderPool: @unchecked Sendable {
     /// - Parameter time: The clock for ``Snapshot/now``.
     func read<R>(_ time: TimeSource, _ body: (borrowing Snapshot) throws -> R) throws -> R {
         let idle = try enter()
-        var kept: SQLiteConnection?
+        var kept: (any SQLConnection)?
         defer { leave(kept) }
         let connection = try idle ?? open()
         do {
@@ -53,10 +44,10 @@ final class ReaderPool: @unchecked Sendable {
 
     /// Closes the connections. A store does so before it closes its own, which as the last one removes the log; one that
     /// only reads cannot.
-    func close() { state.withLock { $0.idle.removeAll() } }
+    package func close() { state.withLock { $0.idle.removeAll() } }
 
     /// - Returns: A connection that is open already.
-    private func enter() throws(HandlerError) -> SQLiteConnection? {
+    private func enter() throws(HandlerError) -> (any SQLConnection)? {
         let thread = ThreadID.current
         let place = state.wait(limit: nil) { state -> Place? in
             if state.threads.contains(thread) { return .nested }
@@ -76,22 +67,14 @@ final class ReaderPool: @unchecked Sendable {
     /// The state of the pool for a new read.
     private enum Place {
         case nested
-        case free(SQLiteConnection?)
+        case free((any SQLConnection)?)
     }
 
-    private func leave(_ connection: SQLiteConnection?) {
+    private func leave(_ connection: (any SQLConnection)?) {
         let thread = ThreadID.current
         state.withLock { state in
             state.threads.removeAll { $0 == thread }
             if let connection { state.idle.append(connection) }
         }
-    }
-
-    private func open() throws(HandlerError) -> SQLiteConnection {
-        let connection = try SQLiteConnection(reading: path, busyTimeout: busyTimeout, files: files)
-        // Each read asks whether the name still leads to the connection's file, but not to the store's.
-        guard files.number(of: path) == file else { throw connection.hasMoved() }
-        try connection.executeOnce("PRAGMA cache_size = -\(Self.cacheSize)")
-        return connection
     }
 }

@@ -45,6 +45,12 @@ package protocol SQLConnection: AnyObject {
     func runOnce(
         _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
     ) throws(HandlerError)
+    /// Whether there is a table of that name.
+    func hasTable(_ name: String) throws(HandlerError) -> Bool
+    /// The newest id that a table of the store has given to a row; 0 before the first.
+    func newestID(in table: String) throws(HandlerError) -> Int64
+    /// Refuses a database that holds no store. It reads, so that a transaction sees one state from here on.
+    func checkIsStore() throws(HandlerError)
     /// Runs several statements of a migration, without parameters.
     ///
     /// - Parameter place: Names them in an error.

@@ -6,6 +6,8 @@ extension SQLiteConnection {
     static let applicationID: Int64 = 0x4448_6e64
     /// The size in bytes that a longer log is cut to: several times what a usual checkpoint leaves.
     private static let logLimit = 16 << 20
+    /// The cache of a connection that only reads, in KiB.
+    static let readerCacheSize = 512
 
     /// Opens the file, creating it with mode 0600, and checks that it is a database this library may write.
     convenience init(
@@ -45,7 +47,7 @@ extension SQLiteConnection {
             sqlite3_close_v2(database)
             throw error
         }
-        self.init(owning: database, path: path)
+        self.init(owning: database, path: path, files: files)
     }
 
     private func configure(

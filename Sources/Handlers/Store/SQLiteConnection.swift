@@ -8,6 +8,8 @@ final class SQLiteConnection: SQLConnection {
 
     let database: OpaquePointer
     package let path: String
+    /// Kept: SQLite uses its file system until the database is closed.
+    private let files: any StoreFiles
     private let control: TransactionControl
     /// Whether others had access to the file until it was opened.
     var wasNarrowed = false
@@ -23,8 +25,9 @@ final class SQLiteConnection: SQLConnection {
     var isLogSettled = false
 
     /// Takes the handle over.
-    init(owning database: OpaquePointer, path: String) {
+    init(owning database: OpaquePointer, path: String, files: any StoreFiles) {
         self.database = database
+        self.files = files
         self.path = path
         control = TransactionControl(database)
     }
@@ -181,5 +184,14 @@ final class SQLiteConnection: SQLConnection {
         defer { control.isRefused = false }
         let code = sqlite3_exec(database, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw sqliteError(database, code: code, doing: "running \(place)") }
+    }
+
+    package func hasTable(_ name: String) throws(HandlerError) -> Bool {
+        try firstOnce("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", [name]) { _ in true }
+            ?? false
+    }
+
+    package func newestID(in table: String) throws(HandlerError) -> Int64 {
+        try firstOnce("SELECT seq FROM sqlite_sequence WHERE name = ?", [table]) { $0.integer(0) } ?? 0
     }
 }

@@ -209,10 +209,52 @@ public struct Schema: Sendable {
             """,
         ])
 
+    /// Refuses two schemas of one module.
+    package static func checkModules(of schemas: [Schema]) throws(HandlerError) {
+        var modules: Set<String> = []
+        for schema in schemas where !modules.insert(schema.module).inserted {
+            throw HandlerError(
+                .duplicateSchema,
+                "two schemas are of the module '\(schema.module)', and each would take the other's tables for its own; name them apart"
+            )
+        }
+    }
+
+    /// Whether all tables have their newest version.
+    package static func areCurrent(
+        _ schemas: [Schema], in connection: any SQLConnection
+    ) throws(HandlerError) -> Bool {
+        guard try connection.hasTable("module_schema") else { return false }
+        var areCurrent = true
+        // All are read, so that a newer one is refused before anything waits for the write lock.
+        for schema in schemas where try schema.version(in: connection) < schema.migrations.count {
+            areCurrent = false
+        }
+        return areCurrent
+    }
+
+    /// Brings the tables of modules to their newest versions, inside the caller's transaction.
+    ///
+    /// - Returns: Says of each module from which version to which it was brought.
+    package static func migrate(
+        _ schemas: [Schema], in connection: any SQLConnection
+    ) throws(HandlerError) -> [String] {
+        try connection.runScript(
+            "CREATE TABLE IF NOT EXISTS module_schema(module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+            of: "the table of versions")
+        var migrated: [String] = []
+        for schema in schemas {
+            let found = try schema.migrate(connection)
+            guard found < schema.migrations.count else { continue }
+            migrated.append("'\(schema.module)' from \(found) to \(schema.migrations.count)")
+        }
+        return migrated
+    }
+
     /// Brings this module's tables to the newest version, inside the caller's transaction.
     ///
     /// - Returns: The version that the tables had.
-    func migrate(_ connection: any SQLConnection) throws(HandlerError) -> Int {
+    private func migrate(_ connection: any SQLConnection) throws(HandlerError) -> Int {
         let found = try version(in: connection)
         guard found < migrations.count else { return found }
         for index in found..<migrations.count {

@@ -58,14 +58,17 @@ public struct Snapshot: Readable {
         try connection.all(sql, values, read)
     }
 
+    /// Returns the newest id that a table has given to a row; 0 before the first.
+    package func newestID(in table: String) throws(HandlerError) -> Int64 {
+        try connection.engine.newestID(in: table)
+    }
+
     /// Returns whether a table of that name exists. Tables of modules that no program used do not.
     ///
     /// - Parameter name: The table's name.
     /// - Returns: Whether it is there.
     /// - Throws: ``HandlerError`` with the codes of the store.
     package func hasTable(_ name: String) throws(HandlerError) -> Bool {
-        try first("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", name) {
-            _ in true
-        } ?? false
+        try connection.engine.hasTable(name)
     }
 }

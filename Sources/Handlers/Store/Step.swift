@@ -56,6 +56,16 @@ public struct Step: Readable {
         try statements().first(sql, values) { _ in true } ?? false
     }
 
+    /// Returns the newest id that a table has given to a row; 0 before the first.
+    package func newestID(in table: String) throws(HandlerError) -> Int64 {
+        try transaction.connection.engine.newestID(in: table)
+    }
+
+    /// Returns whether there is a table of that name.
+    package func hasTable(_ name: String) throws(HandlerError) -> Bool {
+        try transaction.connection.engine.hasTable(name)
+    }
+
     /// Returns all rows of a result.
     ///
     /// - Parameters:

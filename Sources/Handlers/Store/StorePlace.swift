@@ -33,11 +33,13 @@ private struct StoredPlace: Equatable {
     }
 }
 
-extension HandlerStore {
+extension SQLiteDatabase {
     /// Frees what a copy says about processes that never had it open, and counts a file that may be older than what others know.
-    func recognizeCopy(_ synchronous: Synchronous) throws {
-        let found = try connectionState { (connection) throws(HandlerError) in
-            try connection.firstOnce(
+    func recognizeCopy(
+        in store: HandlerStore, _ synchronous: HandlerStore.Synchronous, _ currentBoot: () -> String?
+    ) throws {
+        let found = try store.betweenSteps { (file) throws(HandlerError) in
+            try file.firstOnce(
                 """
                 SELECT inode, boot, EXISTS (SELECT 1 FROM handler WHERE \(Transaction.State.leased.condition))
                     OR EXISTS (SELECT 1 FROM connected_slot) FROM place
@@ -50,20 +52,26 @@ extension HandlerStore {
             }
         }
         guard let found else { return }
-        if found.hasSlots { try freeForgotten() }
+        if found.hasSlots { try freeForgotten(in: store) }
+        let slot = store.slot
         let inode = slot.fileNumber.flatMap {
             found.place.inode == $0 || slot.isSeenOtherwise(than: $0) ? nil : $0
         }
         // The usual start with FULL does not need to know the boot.
-        let boot = synchronous == .normal || found.place.boot != nil ? system.boot() : nil
+        let boot = synchronous == .normal || found.place.boot != nil ? currentBoot() : nil
         guard found.place.opened(movedTo: inode, in: boot, synchronous) != found.place else { return }
         // With NORMAL, too: otherwise a loss of power would take the mark back along with the commits that it marks.
-        try withSyncedCommits(synchronous) { try settle(movedTo: inode, in: boot, synchronous) }
+        try store.betweenSteps { (file) throws(HandlerError) in try file.sync(.full) }
+        try settle(store, movedTo: inode, in: boot, synchronous)
+        try store.betweenSteps { (file) throws(HandlerError) in try file.sync(synchronous) }
     }
 
     /// Brings the row of `place` up to date.
-    private func settle(movedTo inode: Int64?, in boot: String?, _ synchronous: Synchronous) throws {
-        try step { step in
+    private func settle(
+        _ store: HandlerStore, movedTo inode: Int64?, in boot: String?,
+        _ synchronous: HandlerStore.Synchronous
+    ) throws {
+        try store.step { step in
             // Looks again: another process may have been first.
             let known = try step.first("SELECT inode, boot FROM place") {
                 StoredPlace(inode: $0.optionalInteger(0), boot: $0.optionalText(1))
@@ -86,30 +94,21 @@ extension HandlerStore {
         }
     }
 
-    /// Runs `body` while each commit is synced to the disk.
-    private func withSyncedCommits(_ synchronous: Synchronous, _ body: () throws -> Void) throws {
-        try connectionState { (connection) throws(HandlerError) in try connection.sync(.full) }
-        try body()
-        try connectionState { (connection) throws(HandlerError) in try connection.sync(synchronous) }
-    }
-
     /// Frees the leases of slots that were left cleanly since the copy was made: no other process checks those.
-    private func freeForgotten() throws {
+    private func freeForgotten(in store: HandlerStore) throws {
         // Outside of a step, for this is so beside every store that lives: opening must not wait for a writer.
-        let slots = try connectionState { (connection) throws(HandlerError) in
-            try connection.allOnce(
+        let slots = try store.betweenSteps { (file) throws(HandlerError) in
+            try file.allOnce(
                 """
                 SELECT DISTINCT lease FROM handler WHERE \(Transaction.State.leased.condition) AND lease IS NOT NULL
                 UNION SELECT slot FROM connected_slot
                 """
             ) { Int($0.integer(0)) }
         }
-        let now = time.wall()
+        let now = store.time.wall()
         for slot in slots {
-            try self.slot.whileVacant(slot) { () throws(HandlerError) in
-                try connectionState { (connection) throws(HandlerError) in
-                    try connection.leave(slot: slot, now: now)
-                }
+            try store.slot.whileVacant(slot) { () throws(HandlerError) in
+                try store.betweenSteps { (file) throws(HandlerError) in try file.leave(slot: slot, now: now) }
             }
         }
     }
@@ -134,8 +133,7 @@ extension Step {
     /// Notes that this database is a copy. Handlers that are bound from now on have other idempotency keys than those that
     /// the original has bound, or will bind, under the same ids; those that are in the copy keep theirs.
     package func recordCopy() throws(HandlerError) {
-        let newest =
-            try first("SELECT seq FROM sqlite_sequence WHERE name = 'handler'") { $0.integer(0) } ?? 0
+        let newest = try newestID(in: "handler")
         try execute("DELETE FROM identity WHERE newest = ?", newest)
         try execute("INSERT INTO identity(name, newest) VALUES (?, ?)", Self.makeName(), newest)
         try execute("UPDATE place SET copies = copies + 1")

@@ -108,7 +108,7 @@ extension SQLiteConnection {
     }
 
     /// Refuses what is no store.
-    func checkIsStore() throws(HandlerError) {
+    package func checkIsStore() throws(HandlerError) {
         guard try firstOnce("PRAGMA application_id", [], { $0.integer(0) }) == Self.applicationID else {
             throw HandlerError(
                 .databaseForeign,

@@ -13,9 +13,7 @@ extension Outbox {
         _ store: HandlerStore, _ run: @escaping @Sendable (borrowing Step) throws -> Void
     ) throws -> @Sendable (borrowing Step) throws -> Void {
         guard BuiltInFault.numberBeforeLock.isOn else { return run }
-        let number = try store.read { snapshot in
-            try snapshot.first("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'") { $0.integer(0) + 1 }
-        }
+        let number = try store.read { try $0.newestID(in: "outbox") + 1 }
         return { step in
             step.keeping { Drawn() }.number = number
             try run(step)

@@ -59,8 +59,7 @@ package struct SentProgress: Equatable, Sendable {
     /// Returns whether the database is older than this progress.
     func isAhead(of table: OwnershipTable, in step: borrowing Step) throws(HandlerError) -> Bool {
         if try epoch > table.epoch(in: step) { return true }
-        let newest =
-            try step.first("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'") { $0.integer(0) } ?? 0
+        let newest = try step.newestID(in: "outbox")
         let state = try SessionTable(account: table.account).load(in: step)
         guard written <= newest, session <= state.number else { return true }
         // Counts wrap at 2^32: a count is ahead if it is less than 2^31 ahead.

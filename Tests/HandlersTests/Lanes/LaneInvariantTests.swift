@@ -149,7 +149,7 @@ private struct Unknown: Handler {
         /// What the others do when this process has died.
         func die() throws {
             let slot = rig.store.slotNumber
-            try rig.store.connectionState { (connection) throws(HandlerError) in
+            try rig.store.betweenSteps { (connection) throws(HandlerError) in
                 try connection.leave(slot: slot, now: rig.clock.wall)
             }
             leases = []

@@ -31,7 +31,7 @@ private final class StatementCount: Sendable {
     let value = Atomic<Int>(0)
 
     init(_ store: HandlerStore) throws {
-        _ = try store.connectionState { connection in
+        _ = try store.betweenSteps { connection in
             let context = Unmanaged.passUnretained(self).toOpaque()
             sqlite3_trace_v2(
                 connection.database, UInt32(SQLITE_TRACE_STMT),
@@ -45,7 +45,7 @@ private final class StatementCount: Sendable {
     }
 
     func stop(_ store: HandlerStore) throws {
-        _ = try store.connectionState { sqlite3_trace_v2($0.database, 0, nil, nil) }
+        _ = try store.betweenSteps { sqlite3_trace_v2($0.database, 0, nil, nil) }
     }
 }
 

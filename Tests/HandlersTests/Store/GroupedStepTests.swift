@@ -18,7 +18,7 @@ private struct Refused: Error {}
         var count: Int { value.count.load(ordering: .relaxed) }
 
         init(_ store: HandlerStore) throws {
-            _ = try store.connectionState { connection in
+            _ = try store.betweenSteps { connection in
                 sqlite3_commit_hook(
                     connection.database,
                     { context in
@@ -31,7 +31,7 @@ private struct Refused: Error {}
         }
 
         func stop(_ store: HandlerStore) throws {
-            _ = try store.connectionState { sqlite3_commit_hook($0.database, nil, nil) }
+            _ = try store.betweenSteps { sqlite3_commit_hook($0.database, nil, nil) }
         }
     }
 
@@ -96,11 +96,11 @@ private struct Refused: Error {}
                 run(steps.map { ($0, store) })
                 return steps
             }
-            _ = try store.connectionState { sqlite3_commit_hook($0.database, { _ in 1 }, nil) }
+            _ = try store.betweenSteps { sqlite3_commit_hook($0.database, { _ in 1 }, nil) }
             for step in runAll() {
                 #expect(throws: HandlerError.self) { try step.result?.get() }
             }
-            _ = try store.connectionState { sqlite3_commit_hook($0.database, nil, nil) }
+            _ = try store.betweenSteps { sqlite3_commit_hook($0.database, nil, nil) }
             #expect(try store.notes() == [])
             let results = runAll().map { (try? $0.result?.get()) != nil }
             #expect(results == [true, true, false, true])

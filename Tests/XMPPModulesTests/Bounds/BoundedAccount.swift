@@ -104,7 +104,7 @@ struct BoundedAccount {
     /// How many pages of the database were looked at since it was opened: what grows with the rows that are read.
     var pagesRead: Int {
         get throws {
-            try store.connectionState { connection in
+            try store.betweenSteps { connection in
                 [SQLITE_DBSTATUS_CACHE_HIT, SQLITE_DBSTATUS_CACHE_MISS].reduce(0) { sum, kind in
                     var (now, peak): (Int32, Int32) = (0, 0)
                     sqlite3_db_status(connection.database, kind, &now, &peak, 0)

@@ -1,0 +1,37 @@
+/// The database of a store: ``SQLiteDatabase``, or that of another engine.
+///
+/// ```text
+///   HandlerStore ──▶ StoreDatabase ──▶ SQLConnection     statements and transactions
+///                                  ╰─▶ ProcessPresence   who else has it open, and who died
+/// ```
+package protocol StoreDatabase: AnyObject, Sendable {
+    /// Names the database in messages.
+    var path: String { get }
+    /// The path of its file, from the root and without links, by which all who have it open know the files beside it; empty where
+    /// it is no file.
+    var filePath: String { get }
+    /// The connection of steps.
+    var connection: any SQLConnection { get }
+    /// The connections of reads.
+    var readers: ReaderPool { get }
+    /// Files that other users could access until it was opened.
+    var narrowedFiles: [String] { get }
+
+    /// Makes the tables that are missing, in one transaction.
+    ///
+    /// - Returns: Says of each module from which version to which it was brought.
+    /// - Throws: ``HandlerError`` with code `databaseNewer` when a module's tables are newer than the program; nothing is changed.
+    func migrate(to schemas: [Schema]) throws(HandlerError) -> [String]
+    /// Takes a place among the processes that have the database open.
+    ///
+    /// - Parameter recover: Frees what a process that died has left; its slot becomes free when that returns.
+    func takePlace(
+        _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
+    ) throws(HandlerError) -> any ProcessPresence
+    /// Prepares for a later call of that kind.
+    func prepareRecovery() throws(HandlerError)
+    /// Called once the store works, before anything uses it.
+    func settle(in store: HandlerStore) throws
+    /// Ends the use of the database, before the place is given back.
+    func close()
+}
