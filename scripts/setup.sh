@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 purpose=${1:-build}
-libraries=(pkg-config libsqlite3-dev libxml2-dev libssl-dev libc-ares-dev libcurl4-openssl-dev)
+libraries=(pkg-config libsqlite3-dev libxml2-dev libssl-dev libc-ares-dev libcurl4-openssl-dev libpq-dev)
 peers=.build/peers
 own_source=/etc/apt/sources.list.d/durable-handlers-backports
 lock_seconds=120
@@ -28,7 +28,7 @@ case $purpose in
 esac
 
 # What those packages hold, for systems whose packages have other names.
-modules=(sqlite3 libxml-2.0 openssl libcares libcurl)
+modules=(sqlite3 libxml-2.0 openssl libcares libcurl libpq)
 case $purpose in
     build) programs=(pkg-config) ;;
     test)
@@ -272,7 +272,7 @@ TEXT
 names() {
     local tests='sqlite3 strace openssl python3-venv tzdata postgresql prosody prosody-modules ejabberd'
     case $1-$purpose in
-        fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel libcurl-devel ;;
+        fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel libcurl-devel libpq-devel ;;
         fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 tzdata chromium postgresql-server prosody ejabberd" ;;
         fedora-bench) echo "$(purpose=build names fedora) libstrophe-devel python3" ;;
         ubuntu-test) echo "${libraries[*]} libomemo-c-dev chromium-browser $tests" ;;
