@@ -160,7 +160,7 @@ let package = Package(
         // An account without server, for tests of handlers and modules.
         .target(
             name: "AccountTestKit", dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
-        // Prosody, ejabberd, peers and proxies as child processes, for the simulation and for the tests.
+        // Prosody, ejabberd, PostgreSQL, peers and proxies as child processes, for the simulation and for the tests.
         .target(
             name: "TestServers", dependencies: ["Platform", "XMPPCore", "XMPPTestKit"],
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
@@ -373,10 +373,14 @@ let package = Package(
         .testTarget(
             name: "XMPPTestKitTests",
             dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
+        // A PostgreSQL server for programs in other languages, and for a test that kills it.
+        .executableTarget(
+            name: "postgres-program", dependencies: ["TestServers"], path: "Tests/PostgresProgram"),
         .testTarget(
             name: "TestServersTests",
             dependencies: [
                 "Platform", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport",
+                "postgres-program",
             ]),
         .testTarget(
             name: "PushwakeTests",

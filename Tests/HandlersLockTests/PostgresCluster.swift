@@ -14,32 +14,20 @@ final class PostgresCluster {
         var prepared = 0
     }
 
-    private let programs: String
-    private let folder: URL
-    private let launcher: [String]
+    private let installation: PostgresInstallation
+    private let folder: String
+    private var data: [String: String] { ["PGDATA": "\(folder)/data"] }
 
     /// - Throws: When PostgreSQL is not installed, or the cluster cannot be made.
     init() throws {
-        programs = try #require(
-            Self.programFolder(), "PostgreSQL is not installed (make setup installs it for the tests)")
-        // The system's user postgres may enter no folder of another user.
-        let parent = geteuid() == 0 ? URL(filePath: "/tmp") : FileManager.default.temporaryDirectory
-        folder = parent.appending(path: "postgres-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(
-            at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        // PostgreSQL refuses to run as root.
-        if geteuid() == 0 {
-            let user = try #require(getpwnam("postgres"), "there is no user postgres to run PostgreSQL as")
-            try #require(chown(folder.path, user.pointee.pw_uid, user.pointee.pw_gid) == 0)
-            launcher = ["/usr/bin/setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]
-        } else {
-            launcher = ["/usr/bin/env"]
-        }
-        _ = try run(
-            "initdb", ["--no-sync", "--auth=reject", "--encoding=UTF8", "--locale=C", "--username=postgres"])
+        installation = try PostgresInstallation()
+        folder = try installation.makeFolder()
+        try installation.run(
+            "initdb", ["--no-sync", "--auth=reject", "--encoding=UTF8", "--locale=C", "--username=postgres"],
+            variables: data, in: folder)
     }
 
-    deinit { try? FileManager.default.removeItem(at: folder) }
+    deinit { try? FileManager.default.removeItem(atPath: folder) }
 
     /// Makes tables, and prepares each statement in a session of its own names.
     ///
@@ -50,14 +38,14 @@ final class PostgresCluster {
         let script =
             schema + statements.enumerated().map { "PREPARE s\($0) AS \($1)" }
             + ["SELECT count(*) FROM pg_prepared_statements"]
-        let errors = try run(
+        let written = try installation.run(
             "postgres",
             // A statement ends with a semicolon and an empty line.
             ["--single", "-j", "-c", "log_line_prefix=", "-c", "log_min_messages=error", "postgres"],
-            input: script.map { $0 + ";\n\n" }.joined())
+            variables: data, input: script.map { $0 + ";\n\n" }.joined(), in: folder)
         var outcome = Outcome()
         var error = ""
-        for line in errors.log.split(separator: "\n") {
+        for line in written.errors.split(separator: "\n") {
             if line.hasPrefix("ERROR:") { error = String(line) }
             guard line.hasPrefix("STATEMENT:") else { continue }
             let number = try #require(
@@ -65,41 +53,8 @@ final class PostgresCluster {
                 "\(error) in \(line)")
             outcome.errors[number] = error
         }
-        let count = errors.output.firstMatch(of: #/count = "(\d+)"/#).flatMap { Int($0.1) }
-        outcome.prepared = try #require(count, "\(errors.log)")
+        let count = written.output.firstMatch(of: #/count = "(\d+)"/#).flatMap { Int($0.1) }
+        outcome.prepared = try #require(count, "\(written.errors)")
         return outcome
-    }
-
-    private func run(
-        _ program: String, _ arguments: [String], input: String = ""
-    ) throws -> (output: String, log: String) {
-        let (script, output, log) = (path("script"), path("output"), path("log"))
-        for file in [output, log] { try? FileManager.default.removeItem(atPath: file) }
-        try input.write(toFile: script, atomically: false, encoding: .utf8)
-        let data = ["PGDATA": path("data"), "LC_ALL": "C"]
-        let child = try ChildProcess(
-            launcher[0], launcher.dropFirst() + ["\(programs)/\(program)"] + arguments,
-            environment: .inheriting(data), folder: "/", input: .file(script), output: .file(output),
-            errors: .file(log))
-        let ending = try child.waitUntilExit(deadline: .now + .seconds(120))
-        let written = try [output, log].map { try String(contentsOfFile: $0, encoding: .utf8) }
-        try #require(ending.succeeded, "\(program) \(ending): \(written[1])")
-        return (written[0], written[1])
-    }
-
-    private func path(_ name: String) -> String { folder.appending(path: name).path }
-
-    /// The folder with `initdb` and `postgres`. Debian keeps them beside PATH, a folder for each version.
-    private static func programFolder() -> String? {
-        let debian = "/usr/lib/postgresql"
-        let versions = (try? FileManager.default.contentsOfDirectory(atPath: debian)) ?? []
-        let folders =
-            versions.compactMap { Int($0) }.sorted().map { "\(debian)/\($0)/bin" }
-            + (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
-        return folders.first { folder in
-            ["initdb", "postgres"].allSatisfy {
-                FileManager.default.isExecutableFile(atPath: "\(folder)/\($0)")
-            }
-        }
     }
 }

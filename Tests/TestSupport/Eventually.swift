@@ -33,8 +33,10 @@ package struct NotInTime: Error, CustomStringConvertible {
 }
 
 /// Waits for something that only the kernel can tell and that has no event of its own.
-package func becomesTrue(before deadline: ContinuousClock.Instant, _ condition: () -> Bool) -> Bool {
-    while !condition() {
+package func becomesTrue(
+    before deadline: ContinuousClock.Instant, _ condition: () throws -> Bool
+) rethrows -> Bool {
+    while try !condition() {
         if ContinuousClock.now >= deadline { return false }
         usleep(1000)
     }

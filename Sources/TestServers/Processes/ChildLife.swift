@@ -37,6 +37,7 @@ final class ChildLife: Sendable {
         return ending
     }
 
+    @discardableResult
     func send(_ signal: Int32) -> Bool {
         // The child is reaped under this lock, so its id cannot belong to another process here.
         state.current.withLock { $0.ending == nil && kill($0.processID, signal) == 0 }

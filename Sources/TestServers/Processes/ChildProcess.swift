@@ -147,10 +147,12 @@ package final class ChildProcess: Sendable {
         return ending
     }
 
-    /// Sends SIGTERM, waits for the grace period, then kills the group.
+    /// Sends a signal, SIGTERM unless another one is named, waits for the grace period, then kills the group.
     @discardableResult
-    package func terminate(grace: Duration = .seconds(5)) -> ChildEnding? {
-        signal(SIGTERM)
+    package func terminate(
+        _ signal: Int32 = Signal.terminate, grace: Duration = .seconds(5)
+    ) -> ChildEnding? {
+        life.send(signal)
         if let ending = life.waitUntilExit(deadline: .now + grace) { return ending }
         return killAndWait()
     }

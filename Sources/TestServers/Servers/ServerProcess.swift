@@ -1,6 +1,7 @@
 import XMPPCore
 import XMPPTestKit
 import FoundationEssentials
+import Platform
 import Synchronization
 
 /// The child process of a ``TestServer`` while it runs.
@@ -56,9 +57,14 @@ package final class ServerProcess: Sendable {
         return try body(child)
     }
 
-    func close(grace: Duration) { process.withLock { _ = $0.take()?.terminate(grace: grace) } }
+    func close(_ signal: Int32 = Signal.terminate, grace: Duration) {
+        process.withLock { _ = $0.take()?.terminate(signal, grace: grace) }
+    }
 
     func kill() { process.withLock { _ = $0.take()?.killAndWait() } }
+
+    /// Kills the child with its descendants, also those in process groups of their own.
+    func killFamily() { process.withLock { $0.take()?.killFamilyAndWait() } }
 
     func signal(_ signal: Int32) { process.withLock { _ = $0?.signal(signal) } }
 
@@ -81,13 +87,25 @@ package final class ServerProcess: Sendable {
     func waitUntilListening(
         _ ports: [LoopbackPort], _ child: ChildProcess, deadline: ContinuousClock.Instant, log: () -> String
     ) throws(TestServerError) {
-        while !ports.allSatisfy(\.isListening) {
-            // No event reports it. The wait for the child's end is also the pause between two checks.
+        try wait("It does not listen yet", child, deadline: deadline, log: log) {
+            ports.allSatisfy(\.isListening)
+        }
+    }
+
+    /// Waits until a condition holds that no event reports.
+    ///
+    /// - Parameters:
+    ///   - shortfall: The sentence for an error at the deadline.
+    ///   - log: Returns the server's log so far.
+    func wait(
+        _ shortfall: String, _ child: ChildProcess, deadline: ContinuousClock.Instant, log: () -> String,
+        until condition: () -> Bool
+    ) throws(TestServerError) {
+        while !condition() {
+            // The wait for the child's end is also the pause between two checks.
             let ending = try? child.waitUntilExit(deadline: min(deadline, .now + .milliseconds(10)))
             if let ending { throw failure("It \(ending)", log: log()) }
-            if ContinuousClock.now >= deadline {
-                throw failure("It does not listen yet at the deadline", log: log())
-            }
+            if ContinuousClock.now >= deadline { throw failure("\(shortfall) at the deadline", log: log()) }
         }
     }
 

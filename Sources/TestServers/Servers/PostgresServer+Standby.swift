@@ -1,0 +1,82 @@
+import FoundationEssentials
+import Platform
+import Synchronization
+import XMPPCore
+
+extension PostgresServer {
+    /// Makes a standby of this running server and starts it. Returns once it receives the log of this server.
+    ///
+    /// The standby has the same options, a port and a folder of its own. A replication slot keeps the log for it while it is away.
+    ///
+    /// - Parameters:
+    ///   - name: The name of the standby and its slot, of lower-case letters, digits and underscores.
+    ///   - synchronous: Whether this server acknowledges a commit only once the standby has it on disk.
+    /// - Throws: ``TestServerError`` when the copy, the start or the replication fails.
+    package func makeStandby(
+        name: String, synchronous: Bool = false, deadline: ContinuousClock.Instant = .now + .seconds(60)
+    ) throws(TestServerError) -> PostgresServer {
+        let standby = try PostgresServer(
+            options: options, standing: Standing(primary: (connection(), name)))
+        try installation.run(
+            "pg_basebackup",
+            [
+                "--dbname=\(connection())", "--pgdata=\(standby.dataFolder)", "--wal-method=stream",
+                "--checkpoint=fast", "--no-sync", "--create-slot", "--slot=\(name)",
+            ], in: standby.folder)
+        try installation.write(Data(), to: "\(standby.dataFolder)/standby.signal")
+        try standby.start(deadline: deadline)
+        if synchronous {
+            let names = standing.withLock { $0.synchronousStandbys }
+            try setSynchronousStandbys(names + [name])
+        }
+        let state = synchronous ? "sync" : "async"
+        try wait(
+            "The standby \(name) does not replicate", deadline: deadline,
+            for:
+                "SELECT state || ' ' || sync_state FROM pg_stat_replication WHERE application_name = '\(name)'",
+            toBe: "streaming \(state)")
+        return standby
+    }
+
+    /// Sets the standbys that must have a commit on disk before this running server acknowledges it.
+    ///
+    /// - Parameter names: Their names. All of them are awaited; none, with an empty list.
+    /// - Throws: ``TestServerError`` when the server does not adopt them within 10 s.
+    package func setSynchronousStandbys(_ names: [String]) throws(TestServerError) {
+        standing.withLock { $0.synchronousStandbys = names }
+        try writeConfiguration()
+        // A session that is opened before the postmaster has read the file has the old value. So the awaited condition is the
+        // time of the last reload, seen by a later session.
+        let before = try query("SELECT pg_conf_load_time()")
+        try query("SELECT pg_reload_conf()")
+        try wait(
+            "The configuration is not loaded", deadline: .now + .seconds(10),
+            for: "SELECT pg_conf_load_time() > '\(before)'", toBe: "t")
+        // Sessions wait for standbys only once the checkpointer has read the file, too, which it does before a checkpoint.
+        try query("CHECKPOINT")
+    }
+
+    /// Ends the recovery of this standby and returns once it accepts writes.
+    /// - Throws: ``TestServerError`` when it is no standby, or does not finish within a minute.
+    package func promote() throws(TestServerError) {
+        guard try query("SELECT pg_promote(true, 60)") == "t" else {
+            throw TestServerError(.wrongState, "The standby was not promoted within a minute.")
+        }
+        standing.withLock { $0.primary = nil }
+    }
+
+    /// Waits until a query has a certain answer, for states that no event reports.
+    private func wait(
+        _ shortfall: String, deadline: ContinuousClock.Instant, for sql: String, toBe answer: String
+    ) throws(TestServerError) {
+        while true {
+            let found = try query(sql)
+            if found == answer { return }
+            guard ContinuousClock.now < deadline else {
+                throw TestServerError(
+                    .startFailed, "\(shortfall) at the deadline: \"\(found)\". The log:\n\(log.suffix(2000))")
+            }
+            SystemThread.sleep(microseconds: 5000)
+        }
+    }
+}
