@@ -223,6 +223,7 @@ let package = Package(
             ]),
 
         .target(name: "CFloor", dependencies: ["CSQLite", "CXML2"], path: "Benchmarks/CFloor"),
+        .target(name: "CPostgresFloor", dependencies: ["CPostgres"], path: "Benchmarks/CPostgresFloor"),
         .target(name: "BenchmarkHandlers", dependencies: ["Handlers"], path: "Benchmarks/BenchmarkHandlers"),
         .executableTarget(
             name: "cold-start", dependencies: ["BenchmarkHandlers", "Handlers"], path: "Benchmarks/ColdStart"),

@@ -37,7 +37,7 @@ case $purpose in
         ;;
     bench)
         modules+=(libstrophe)
-        programs=(pkg-config python3)
+        programs=(pkg-config python3 initdb)
         ;;
 esac
 
@@ -274,10 +274,10 @@ names() {
     case $1-$purpose in
         fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel libcurl-devel libpq-devel ;;
         fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 tzdata chromium postgresql-server prosody ejabberd" ;;
-        fedora-bench) echo "$(purpose=build names fedora) libstrophe-devel python3" ;;
+        fedora-bench) echo "$(purpose=build names fedora) libstrophe-devel python3 postgresql-server" ;;
         ubuntu-test) echo "${libraries[*]} libomemo-c-dev chromium-browser $tests" ;;
         *-test) echo "${libraries[*]} libomemo-c-dev chromium $tests" ;;
-        *-bench) echo "${libraries[*]} libstrophe-dev python3-venv" ;;
+        *-bench) echo "${libraries[*]} libstrophe-dev python3-venv postgresql" ;;
         *) echo "${libraries[*]}" ;;
     esac
 }
@@ -294,7 +294,7 @@ case $system in
     debian-12 | debian-13)
         for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
         [ "$purpose" != test ] && [ "$purpose" != bench ] || servers_installed || want_servers=yes
-        if [ "$purpose" = test ]; then
+        if [ "$purpose" = test ] || [ "$purpose" = bench ]; then
             want_postgres=postgresql-15
             [ "$system" = debian-12 ] || want_postgres=postgresql-17
             ! installed "$want_postgres" || want_postgres=''
