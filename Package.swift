@@ -70,6 +70,8 @@ let package = Package(
         .library(name: "Handlers", targets: ["Handlers"]),
         .library(name: "HandlerMacrosSupport", targets: ["HandlerMacrosSupport"]),
         .library(name: "HandlersTestKit", targets: ["HandlersTestKit"]),
+        // Links libpq.
+        .library(name: "HandlersPostgres", targets: ["HandlersPostgres"]),
         .library(name: "XMPPCore", targets: ["XMPPCore"]),
         .library(name: "XMPPAccount", targets: ["IQTracker", "XMPPAccount", "XMPPModules", "XMPPTransport"]),
         .library(name: "PubSub", targets: ["PubSub"]),
@@ -93,7 +95,7 @@ let package = Package(
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CAres", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
-        // No product links it yet.
+        // Only HandlersPostgres, its tests and its benchmarks may depend on it.
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         // Only Upload and its tests may depend on it.
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -116,6 +118,9 @@ let package = Package(
             name: "HandlerMacros", dependencies: ["HandlerExpander"] + pluginDependencies,
             swiftSettings: macroSwiftSettings, linkerSettings: macroLinkerSettings),
         .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
+        // A store on PostgreSQL. Statements and transactions: PostgresConnection; what goes over the wire: PostgresLink; which machines
+        // have the database open: PostgresNodes.
+        .target(name: "HandlersPostgres", dependencies: ["CPostgres", "Handlers", "Platform"]),
         // A store for one test, with a clock that the test sets; random numbers from a seed.
         .target(name: "HandlersTestKit", dependencies: ["Handlers"]),
         // Addresses, elements, stanzas. XML that cannot be read: StreamScanner. Limits of a stanza: ParserLimits, ForeignBounds.
@@ -284,8 +289,8 @@ let package = Package(
         .testTarget(
             name: "HandlersTests",
             dependencies: [
-                "Handlers", "HandlerMacrosSupport", "HandlersTestKit", "HandlersTestProgram", "TestServers",
-                "TestSupport", "TestThreads", "World",
+                "Handlers", "HandlerMacrosSupport", "HandlersPostgres", "HandlersTestKit",
+                "HandlersTestProgram", "TestServers", "TestSupport", "TestThreads", "World",
             ]),
         .testTarget(
             name: "HandlersTestKitTests",

@@ -63,7 +63,7 @@ extension Transaction {
                 isInvalidated: isInvalidated)
         }
         guard let failure else { return }
-        try connection.execute(
+        try connection.write(
             """
             DELETE FROM event WHERE name = ?1 AND scope IS NULL AND id <=
                 (SELECT id FROM event WHERE name = ?1 AND scope IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?2)

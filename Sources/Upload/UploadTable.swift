@@ -95,7 +95,7 @@ struct UploadTable {
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """, account, handler?.rawValue, file.path, file.name, file.type, identity.size, identity.inode,
             identity.modified, encrypted, recipient?.description)
-        return UploadID(rawValue: step.lastInsertedRow)
+        return UploadID(rawValue: try step.lastInsertedRow)
     }
 
     func row(_ id: UploadID, in source: borrowing some Readable) throws(HandlerError) -> Row? {

@@ -9,7 +9,7 @@ extension Transaction {
             WHERE calendar.handler = ?
             """, [id]
         ) { (expression: $0.text(0), timeZone: $0.text(1), due: $0.optionalTimestamp(2)) }
-        try connection.execute(
+        try connection.write(
             """
             INSERT INTO calendar(handler, expression, time_zone, missed) VALUES (?, ?, ?, ?)
             ON CONFLICT(handler) DO UPDATE SET
@@ -32,7 +32,7 @@ extension Transaction {
         let isPaused = try connection.first("SELECT is_paused FROM calendar WHERE handler = ?", [id]) {
             $0.integer(0) != 0
         }
-        try connection.execute(
+        try connection.write(
             "UPDATE handler SET period = 0, due = ? WHERE id = ? AND state = \(State.pending.sql)",
             [isPaused == true ? nil : time, id])
     }
@@ -40,7 +40,7 @@ extension Transaction {
     func setPaused(_ isPaused: Bool, _ id: AnyHandlerID) throws(HandlerError) {
         let timer = try timer(id)
         guard timer.isPaused != isPaused else { return }
-        try connection.execute("UPDATE calendar SET is_paused = ? WHERE handler = ?", [isPaused ? 1 : 0, id])
+        try connection.write("UPDATE calendar SET is_paused = ? WHERE handler = ?", [isPaused ? 1 : 0, id])
         try plan(id, at: timer.rule.next(after: now))
         newDue.isAnywhere = true
     }

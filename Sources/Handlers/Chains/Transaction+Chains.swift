@@ -28,9 +28,11 @@ extension Transaction {
     func limitingChain<R>(to limit: Duration, _ body: () throws -> R) throws -> R {
         let limit = max(.zero, limit)
         // Stored first: a part of `body` may be undone, and the rest goes on.
-        try connection.execute(
-            "INSERT INTO chain_limit(deadline, duration) VALUES (?, ?)", [now + limit, limit.milliseconds])
-        let chain = connection.lastInsertedRow
+        let drawn = try connection.drawID(for: "chain_limit")
+        try connection.write(
+            "INSERT INTO chain_limit(id, deadline, duration) VALUES (?, ?, ?)",
+            [drawn, now + limit, limit.milliseconds])
+        let chain = try connection.insertedID(drawn)
         // Its first handler may end before `body` binds the next one.
         openChains.insert(chain)
         let result = Result { try binding(.limited(chain), body) }
@@ -62,7 +64,7 @@ extension Transaction {
     /// - Parameter isKept: Whether the code that keeps its row ends it.
     func add(_ id: AnyHandlerID, _ name: String, toChain chain: Int64, isKept: Bool) throws(HandlerError) {
         let ends = !isKept && !registry.isOfModule(name)
-        try connection.execute(
+        try connection.write(
             "INSERT INTO chain_member(handler, chain, ends) VALUES (?, ?, ?)", [id, chain, ends ? 1 : 0])
         if ends { try setAlarm(of: chain) }
     }
@@ -87,7 +89,7 @@ extension Transaction {
         let alarm = try binding(.outsideOfChains) { () throws(HandlerError) in
             try bind(handler, kind: .once, timing: Timing(at: deadline, nil))
         }
-        try connection.execute("UPDATE chain_limit SET alarm = ? WHERE id = ?", [alarm, chain])
+        try connection.write("UPDATE chain_limit SET alarm = ? WHERE id = ?", [alarm, chain])
     }
 
     /// Has a due member invalidated if the time of its chain is over.
@@ -125,7 +127,7 @@ extension Transaction {
 
     /// Has some members of a chain invalidated whose time is over, and schedules the alarm for the others.
     func endMembers(of chain: Int64) throws(HandlerError) {
-        try connection.execute("UPDATE chain_limit SET alarm = NULL WHERE id = ?", [chain])
+        try connection.write("UPDATE chain_limit SET alarm = NULL WHERE id = ?", [chain])
         let limit = try connection.first("SELECT duration FROM chain_limit WHERE id = ?", [chain]) {
             $0.duration(0)
         }
@@ -155,7 +157,7 @@ extension Transaction {
     /// Removes a handler from its chain, and the chain with its last one.
     func leaveChain(_ id: AnyHandlerID) throws(HandlerError) {
         guard let chain = try chain(of: id) else { return }
-        try connection.execute("DELETE FROM chain_member WHERE handler = ?", [id])
+        try connection.write("DELETE FROM chain_member WHERE handler = ?", [id])
         try dropChainIfEmpty(chain)
     }
 
@@ -169,7 +171,7 @@ extension Transaction {
             try connection.first("SELECT alarm FROM chain_limit WHERE id = ?", [chain]) {
                 $0.optionalInteger(0).map(AnyHandlerID.init(rawValue:))
             } ?? nil
-        try connection.execute("DELETE FROM chain_limit WHERE id = ?", [chain])
+        try connection.write("DELETE FROM chain_limit WHERE id = ?", [chain])
         // It may have been discarded.
         guard let alarm, try relations(of: alarm) != nil else { return }
         let stored = try claim(alarm, Self.selectAny)

@@ -28,7 +28,7 @@ extension Transaction {
     }
 
     func give(_ key: String, to id: AnyHandlerID) throws(HandlerError) {
-        try connection.execute("INSERT INTO handler_key(key, handler) VALUES (?, ?)", [key, id])
+        try connection.write("INSERT INTO handler_key(key, handler) VALUES (?, ?)", [key, id])
     }
 
     /// Frees the key of a handler.
@@ -36,7 +36,7 @@ extension Transaction {
     /// - Returns: Nil when another one has taken it.
     func takeKey(of id: AnyHandlerID) throws(HandlerError) -> String? {
         let key = try connection.first("SELECT key FROM handler_key WHERE handler = ?", [id]) { $0.text(0) }
-        try connection.execute("DELETE FROM handler_key WHERE handler = ?", [id])
+        try connection.write("DELETE FROM handler_key WHERE handler = ?", [id])
         return key
     }
 
@@ -116,7 +116,7 @@ extension Transaction {
     }
 
     private func keep(_ value: [UInt8], for key: String, _ time: Duration) throws(HandlerError) {
-        try connection.execute("DELETE FROM early_signal WHERE key = ? AND expires_at <= ?", [key, now])
+        try connection.write("DELETE FROM early_signal WHERE key = ? AND expires_at <= ?", [key, now])
         let count = try connection.first(
             "SELECT count(*) FROM (SELECT 1 FROM early_signal WHERE key = ? LIMIT ?) AS waiting",
             [key, Self.maximumSignals]
@@ -128,7 +128,7 @@ extension Transaction {
             )
         }
         if BuiltInFault.forgetSignal.isOn { return }
-        try connection.execute(
+        try connection.write(
             "INSERT INTO early_signal(key, value, expires_at) VALUES (?, ?, ?)", [key, value, now + time])
     }
 
@@ -138,7 +138,7 @@ extension Transaction {
             [key, now]
         ) { (id: $0.integer(0), value: $0.blob(1)) }
         guard let first else { return nil }
-        try connection.execute("DELETE FROM early_signal WHERE id = ?", [first.id])
+        try connection.write("DELETE FROM early_signal WHERE id = ?", [first.id])
         return first.value
     }
 

@@ -73,7 +73,7 @@ extension Transaction {
 
     func insert(_ entry: LaneEntry) throws(HandlerError) {
         if entry.state == .ready { openLanes.byName[entry.lane]?.hasNoneReady = false }
-        try connection.execute(
+        try connection.write(
             "INSERT INTO lane_entry(handler, lane, state, rank, order_key, position) VALUES (?, ?, ?, ?, ?, ?)",
             [entry.id, entry.lane, entry.state.rawValue, entry.rank, entry.orderKey, entry.position])
     }
@@ -81,7 +81,7 @@ extension Transaction {
     func store(_ entry: LaneEntry) throws(HandlerError) {
         openLanes.lastEntry = nil
         if entry.state == .ready { openLanes.byName[entry.lane]?.hasNoneReady = false }
-        try connection.execute(
+        try connection.write(
             "UPDATE lane_entry SET state = ?, rank = ?, position = ? WHERE handler = ?",
             [entry.state.rawValue, entry.rank, entry.position, entry.id])
     }

@@ -75,7 +75,7 @@ extension Transaction {
     }
 
     func store(_ gate: LaneGate, of lane: String) throws(HandlerError) {
-        try connection.execute(
+        try connection.write(
             """
             UPDATE lane SET concurrency = ?, rate = ?, rate_period = ?, running = ?, paid_until = ?, token_waiter = ?,
                 token_at = ?

@@ -94,7 +94,7 @@ extension Transaction {
     }
 
     private func setDue(_ id: AnyHandlerID, _ due: Timestamp?) throws(HandlerError) {
-        try connection.execute("UPDATE handler SET due = ? WHERE id = ?", [due, id])
+        try connection.write("UPDATE handler SET due = ? WHERE id = ?", [due, id])
     }
 
     // MARK: Order
@@ -190,10 +190,10 @@ extension Transaction {
     private func place(_ id: AnyHandlerID, in scope: HandlerScope?, at start: Timestamp) throws(HandlerError)
     {
         openLanes.lastEntry = nil
-        try connection.execute(
+        try connection.write(
             "UPDATE lane_entry SET state = \(LaneState.placed.sql) WHERE handler = ?", [id])
         // One that was canceled meanwhile is due already.
-        try connection.execute("UPDATE handler SET due = ? WHERE id = ? AND due IS NULL", [start, id])
+        try connection.write("UPDATE handler SET due = ? WHERE id = ? AND due IS NULL", [start, id])
         newDue.add(scope, wall: start)
     }
 
@@ -203,7 +203,7 @@ extension Transaction {
     func leaveLane(_ id: AnyHandlerID) throws(HandlerError) {
         guard let entry = try laneEntry(of: id) else { return }
         openLanes.lastEntry = nil
-        try connection.execute("DELETE FROM lane_entry WHERE handler = ?", [id])
+        try connection.write("DELETE FROM lane_entry WHERE handler = ?", [id])
         try vacate(entry, isPassed: true)
     }
 
@@ -269,7 +269,7 @@ extension Transaction {
         if rule.hasLimits {
             try store(gate, of: rule.name)
         } else {
-            try connection.execute("DELETE FROM lane WHERE name = ?", [rule.name])
+            try connection.write("DELETE FROM lane WHERE name = ?", [rule.name])
         }
         // One that is canceled does not wait for a token.
         if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)), try !isToBeInvalidated(waiter) {
@@ -298,7 +298,7 @@ extension Transaction {
                 "SELECT count(*) FROM lane_entry WHERE lane = ? AND state = \(LaneState.placed.sql)",
                 [rule.name]
             ) { $0.integer(0) } ?? 0
-        try connection.execute(
+        try connection.write(
             "INSERT INTO lane(name, running, paid_until) VALUES (?, ?, 0)", [rule.name, running])
         var gate = LaneGate()
         gate.running = Int(running)

@@ -20,7 +20,7 @@ extension Transaction {
     /// Orders the later calls of a standing handler, or orders them no longer.
     func setOrdered(_ isOrdered: Bool, of id: AnyHandlerID) throws(HandlerError) {
         guard let known = try relations(of: id), known.contains(.ordered) != isOrdered else { return }
-        try connection.execute(
+        try connection.write(
             "UPDATE handler SET relations = ? WHERE id = ?",
             [(isOrdered ? known.union(.ordered) : known.subtracting(.ordered)).rawValue, id])
     }

@@ -103,7 +103,7 @@ extension Transaction {
 
     /// Lets entries that were called while the clock was ahead wait no longer than those that are called now.
     private func lowerRanks(in lane: String) throws(HandlerError) {
-        try connection.execute(
+        try connection.write(
             """
             UPDATE lane_entry SET rank = ? WHERE handler IN
                 (SELECT handler FROM lane_entry
@@ -120,7 +120,7 @@ extension Transaction {
     ) throws(HandlerError) {
         let ready = try firstReady(in: lane).filter { servers.contains($0.server) }.prefix(Self.mostMoved)
         for (id, server) in ready {
-            try connection.execute(
+            try connection.write(
                 "UPDATE lane_entry SET state = \(LaneState.away.sql) WHERE handler = ?", [id])
             try setDue(id, in: server.scope, now)
         }

@@ -16,7 +16,7 @@ extension Transaction {
             case .any: 1
             case .quorum(let number): max(1, number)
             }
-        try connection.execute(
+        try connection.write(
             "INSERT INTO handler_join(handler, waiting, needed) VALUES (?, ?, ?)",
             [parent, children.count, needed])
         for (position, child) in children.enumerated() { try add(child, to: parent, at: position) }
@@ -24,7 +24,7 @@ extension Transaction {
     }
 
     private func add(_ child: AnyHandlerID, to parent: AnyHandlerID, at position: Int) throws {
-        try connection.execute(
+        try connection.write(
             "INSERT INTO join_child(handler, parent, position) VALUES (?, ?, ?)", [child, parent, position])
         let changed = try connection.execute(
             "UPDATE handler SET relations = relations | ? WHERE id = ? AND kind = \(Kind.once.sql)",
@@ -110,7 +110,7 @@ extension Transaction {
         if let waiting, waiting > 0 {
             try cancelLater("SELECT handler FROM join_child WHERE parent = ?", parent)
         }
-        try connection.execute("DELETE FROM join_child WHERE parent = ?", [parent])
-        try connection.execute("DELETE FROM handler_join WHERE handler = ?", [parent])
+        try connection.write("DELETE FROM join_child WHERE parent = ?", [parent])
+        try connection.write("DELETE FROM handler_join WHERE handler = ?", [parent])
     }
 }

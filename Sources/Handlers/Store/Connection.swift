@@ -149,5 +149,33 @@ final class Connection {
         }
     }
 
-    var lastInsertedRow: Int64 { engine.lastInsertedRow }
+    /// Runs a statement whose count nobody needs, so that it may travel with those that follow.
+    func write(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) {
+        try guarding { () throws(HandlerError) in
+            if let file {
+                _ = try file.execute(sql, values)
+            } else {
+                try engine.write(sql, binding: values.map(\.sqlValue))
+            }
+        }
+    }
+
+    /// An id for a new row of a table; nil where ``lastInsertedRow`` tells afterwards.
+    func drawID(for table: String) throws(HandlerError) -> Int64? {
+        if file != nil { return nil }
+        return try guarding { () throws(HandlerError) in try engine.drawID(for: table) }
+    }
+
+    /// The id of the row that was inserted last, with an id that was drawn for it or without.
+    func insertedID(_ drawn: Int64?) throws(HandlerError) -> Int64 {
+        if let drawn { return drawn }
+        return try lastInsertedRow
+    }
+
+    var lastInsertedRow: Int64 {
+        get throws(HandlerError) {
+            if let file { return file.lastInsertedRow }
+            return try guarding { () throws(HandlerError) in try engine.lastInsertedRow }
+        }
+    }
 }

@@ -26,6 +26,8 @@ package final class GroupedStep: GroupedWork {
         var isAttempting = false
         do {
             try first.store.step { step in
+                // It may run a second time.
+                results = []
                 let end = first.store.time.monotonic() + longestStep
                 for part in parts {
                     isAttempting = true

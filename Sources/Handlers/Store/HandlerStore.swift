@@ -277,6 +277,16 @@ public final class HandlerStore: Sendable {
 
     /// Runs and commits one step. Returns also what is to be done after the lock is given back.
     private func runLocked<R>(_ body: (borrowing Step) throws -> R) throws -> (R, Transaction) {
+        while true {
+            do {
+                return try runOnce(body)
+            } catch {
+                guard connection.engine.runsAgain() else { throw error }
+            }
+        }
+    }
+
+    private func runOnce<R>(_ body: (borrowing Step) throws -> R) throws -> (R, Transaction) {
         try connection.begin()
         // Begun before the clock is read: the wait for other processes is over.
         let transaction = Transaction(

@@ -31,12 +31,12 @@ extension Transaction {
     }
 
     func add(_ relations: Relations, to id: AnyHandlerID) throws(HandlerError) {
-        try connection.execute(
+        try connection.write(
             "UPDATE handler SET relations = relations | ? WHERE id = ?", [relations.rawValue, id])
     }
 
     func remove(_ relations: Relations, from id: AnyHandlerID) throws(HandlerError) {
-        try connection.execute(
+        try connection.write(
             "UPDATE handler SET relations = relations - (relations & ?) WHERE id = ?",
             [relations.rawValue, id])
     }
@@ -46,7 +46,7 @@ extension Transaction {
         _ relations: Relations, of id: AnyHandlerID, _ outcome: Outcome
     ) throws(HandlerError) {
         if relations.contains(.calendar) {
-            try connection.execute("DELETE FROM calendar WHERE handler = ?", [id])
+            try connection.write("DELETE FROM calendar WHERE handler = ?", [id])
         }
         if relations.contains(.workflow) { try dropJournal(of: id) }
         if relations.contains(.awaited) { awaited.append(id) }

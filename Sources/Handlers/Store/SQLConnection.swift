@@ -17,6 +17,9 @@ package protocol SQLConnection: AnyObject {
     /// Begins a transaction that only reads: it takes no lock for which a writer would wait, or that it would wait for.
     func beginReading() throws(HandlerError)
     func commit() throws(HandlerError)
+    /// Whether a step that failed and was rolled back is to be run once more: an engine may take fewer precautions at first, and two
+    /// steps may have stood in each other's way.
+    func runsAgain() -> Bool
     /// Gives the transaction up, if there is one. When even that fails, the next one begins with it.
     func rollBack()
     /// Opens a savepoint; they nest, and the two below mean the innermost.
@@ -39,8 +42,12 @@ package protocol SQLConnection: AnyObject {
     ) throws(HandlerError)
     /// Runs a statement and returns the number of rows it has changed.
     func execute(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int
-    /// The row id of the last row inserted.
-    var lastInsertedRow: Int64 { get }
+    /// Runs a statement whose count nobody needs, so that it may travel with those that follow. Its error may come with them.
+    func write(_ sql: String, binding values: [SQLValue]) throws(HandlerError)
+    /// The row id of the last row inserted, where it was not given one by ``drawID(for:)``.
+    var lastInsertedRow: Int64 { get throws(HandlerError) }
+    /// An id for a new row of a table, for its INSERT; nil where ``lastInsertedRow`` tells afterwards.
+    func drawID(for table: String) throws(HandlerError) -> Int64?
     /// ``run(_:binding:_:)`` for a statement that is not kept and may run outside of a transaction.
     func runOnce(
         _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
@@ -59,7 +66,7 @@ package protocol SQLConnection: AnyObject {
 
 extension SQLConnection {
     /// Gives the transaction up when a part of it fails.
-    func rollingBackOnError(_ body: () throws(HandlerError) -> Void) throws(HandlerError) {
+    package func rollingBackOnError(_ body: () throws(HandlerError) -> Void) throws(HandlerError) {
         do throws(HandlerError) {
             try body()
         } catch {
@@ -69,17 +76,17 @@ extension SQLConnection {
     }
 
     @discardableResult
-    func execute(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) -> Int {
+    package func execute(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) -> Int {
         try execute(sql, binding: values.map(\.sqlValue))
     }
 
     // MARK: Statements that run once, also outside of a transaction
 
-    func executeOnce(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) {
+    package func executeOnce(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) {
         try runOnce(sql, binding: values.map(\.sqlValue)) { (_) throws(HandlerError) in true }
     }
 
-    func firstOnce<T>(
+    package func firstOnce<T>(
         _ sql: String, _ values: [any SQLConvertible] = [], _ read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> T? {
         var result: T?
@@ -90,7 +97,7 @@ extension SQLConnection {
         return result
     }
 
-    func allOnce<T>(
+    package func allOnce<T>(
         _ sql: String, _ values: [any SQLConvertible] = [], _ read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> [T] {
         var result: [T] = []

@@ -75,6 +75,8 @@ final class SQLiteConnection: SQLConnection {
         if hasFailedSync, (try? begin()) != nil { rollBack() }
     }
 
+    package func runsAgain() -> Bool { false }
+
     /// Gives the transaction up, if SQLite has not done so by itself. It fails for want of memory.
     package func rollBack() {
         if isInTransaction { try? control.run(.rollBack) }
@@ -166,6 +168,12 @@ final class SQLiteConnection: SQLConnection {
     package func execute(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int {
         try execute(sql, values as [any SQLConvertible])
     }
+
+    package func write(_ sql: String, binding values: [SQLValue]) throws(HandlerError) {
+        _ = try execute(sql, binding: values)
+    }
+
+    package func drawID(for table: String) -> Int64? { nil }
 
     package func run(
         _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool

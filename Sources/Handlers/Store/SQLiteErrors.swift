@@ -42,7 +42,9 @@ func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: S
 }
 
 /// A statement would have left a row whose foreign key leads nowhere.
-struct ForeignKeyViolation: Error {
+package struct ForeignKeyViolation: Error {
+    package init() {}
+
     /// `SQLITE_CONSTRAINT_FOREIGNKEY`, a macro that Swift does not see.
     static let code = SQLITE_CONSTRAINT | 3 << 8
 }

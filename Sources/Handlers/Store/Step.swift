@@ -33,6 +33,23 @@ public struct Step: Readable {
         try statements().execute(sql, values)
     }
 
+    /// Runs one statement whose count nobody needs.
+    ///
+    /// With a database on another machine it travels with the statements that follow, so a step that writes a lot ends sooner. With
+    /// SQLite it is ``execute(_:_:)``.
+    ///
+    /// ```swift
+    /// for line in lines { try step.write("INSERT INTO line(text) VALUES (?)", line) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - sql: One SQL statement with `?` for values. It is prepared once and kept, so do not build it from values.
+    ///   - values: The values for the `?`, in order.
+    /// - Throws: ``HandlerError`` with the codes of the store, or `sql` for a faulty statement.
+    public func write(_ sql: String, _ values: any SQLConvertible...) throws(HandlerError) {
+        try statements().write(sql, values)
+    }
+
     /// Returns the first row of a result, or nil.
     ///
     /// ```swift
@@ -81,7 +98,9 @@ public struct Step: Readable {
     }
 
     /// The row id of the last row inserted.
-    public var lastInsertedRow: Int64 { transaction.connection.lastInsertedRow }
+    public var lastInsertedRow: Int64 {
+        get throws(HandlerError) { try transaction.connection.lastInsertedRow }
+    }
 
     /// The wall clock of this step, the same for the whole step.
     public var now: Timestamp { transaction.now }

@@ -33,13 +33,14 @@ extension Transaction {
 
     func bind<Context>(_ handler: Durable<Context>, kind: Kind) throws(HandlerError) -> AnyHandlerID {
         // The columns that a plain handler leaves empty are left out: the statement is the one that runs most.
-        try connection.execute(
-            "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        let drawn = try connection.drawID(for: "handler")
+        try connection.write(
+            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
+                drawn, handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root,
             ])
-        let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
+        let id = AnyHandlerID(rawValue: try connection.insertedID(drawn))
         if let chain = try chainOfNew(kind) {
             try add(.inChain, to: id)
             try add(id, handler.name, toChain: chain, isKept: true)
@@ -58,20 +59,21 @@ extension Transaction {
         let chain = try chainOfNew(kind)
         let isKept = timing.isEmpty && key == nil && relations.isEmpty
         let relations = relations.union(key == nil ? [] : .keyed).union(chain == nil ? [] : .inChain)
-        try connection.execute(
+        let drawn = try connection.drawID(for: "handler")
+        try connection.write(
             """
-            INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
+            INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
                 connected_due, period, call, relations)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
+                drawn, handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root, timing.scope?.rawValue, timing.isTimer ? caller.rawValue : 0, timing.due,
                 connectedDue?.milliseconds, timing.period?.milliseconds,
                 timing.isTimer ? try StoredCall(.result).bytes() : nil,
                 relations.rawValue,
             ])
-        let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
+        let id = AnyHandlerID(rawValue: try connection.insertedID(drawn))
         newDue.add(
             timing.scope, wall: timing.due,
             monotonic: timing.timeout.map {
@@ -100,18 +102,19 @@ extension Transaction {
         let relations = (place == nil ? [] : Relations.inLane).union(chain == nil ? [] : .inChain)
         let arrival = try place.map { (place) throws(HandlerError) in try self.arrival(at: place) }
         let scope = context.environment?.scope
-        try connection.execute(
+        let drawn = try connection.drawID(for: "handler")
+        try connection.write(
             """
-            INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
+            INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
                 call, input, relations)
-            VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
+                drawn, handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
                 scope?.rawValue, caller.rawValue, arrival == nil ? now : arrival?.start, call.bytes(),
                 context.storedBytes(), relations.rawValue,
             ])
-        let id = AnyHandlerID(rawValue: connection.lastInsertedRow)
+        let id = AnyHandlerID(rawValue: try connection.insertedID(drawn))
         if let chain { try add(id, handler.name, toChain: chain, isKept: false) }
         if let arrival {
             try addCalled(id, in: scope, arrival)
@@ -127,7 +130,7 @@ extension Transaction {
     func queue(
         _ id: AnyHandlerID, calledWith input: [UInt8], _ caller: Caller, _ scope: HandlerScope?
     ) throws(HandlerError) {
-        try connection.execute(
+        try connection.write(
             "UPDATE handler SET call = ?, input = ?, due = ?, connected_due = NULL, lane = ? WHERE id = ?",
             [StoredCall(.result).bytes(), input, now, caller.rawValue, id])
         newDue.add(scope, wall: now)

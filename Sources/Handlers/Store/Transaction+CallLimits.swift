@@ -57,7 +57,7 @@ extension Transaction {
             dropped += 1
         }
         guard dropped > 0 else { return 0 }
-        try connection.execute(
+        try connection.write(
             """
             INSERT INTO dropped_call(name, calls, bytes, last_at) VALUES (?, ?, ?, ?)
             ON CONFLICT(name) DO UPDATE SET
@@ -78,7 +78,7 @@ extension Transaction {
         guard let oldest else { return nil }
         let id = AnyHandlerID(rawValue: oldest.id)
         guard let relations = try relations(of: id), !relations.isEmpty else {
-            try connection.execute("DELETE FROM handler WHERE id = ?", [id])
+            try connection.write("DELETE FROM handler WHERE id = ?", [id])
             return oldest.size
         }
         // Somebody waits for it.

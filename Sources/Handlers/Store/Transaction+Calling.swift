@@ -254,7 +254,7 @@ extension Transaction {
 
     /// The row of a handler that was taken, as it was when it was bound.
     private func putBack(_ id: AnyHandlerID, _ stored: StoredHandler) throws(HandlerError) {
-        try connection.execute(
+        try connection.write(
             "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, relations) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?, ?)",
             [
                 id, stored.name, stored.version, stored.arguments, stored.orElseBytes, now, stored.trace,
@@ -268,11 +268,11 @@ extension Transaction {
         _ result: [UInt8]? = nil
     ) throws(HandlerError) {
         // The primary key refuses a second ending of one handler.
-        try connection.execute(
+        try connection.write(
             "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace) VALUES (?, ?, ?, ?, ?, ?)",
             [id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace])
         if stored.key != nil || result != nil {
-            try connection.execute(
+            try connection.write(
                 "INSERT INTO ending_detail(handler, key, result) VALUES (?, ?, ?)", [id, stored.key, result])
         }
         if !stored.relations.isEmpty { try dropRelations(stored.relations, of: id, outcome) }

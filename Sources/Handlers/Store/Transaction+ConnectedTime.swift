@@ -44,7 +44,7 @@ extension Transaction {
         of scope: HandlerScope?, atMost limit: Duration = Transaction.connectedTimeLimit
     ) throws(HandlerError) -> Duration {
         let connected = try connectedTime(of: scope, atMost: limit)
-        try connection.execute(
+        try connection.write(
             """
             INSERT INTO connected_clock(scope, connected, credited) VALUES (?, ?, ?)
             ON CONFLICT(scope) DO UPDATE SET connected = excluded.connected, credited = excluded.credited
@@ -56,7 +56,7 @@ extension Transaction {
     /// Starts the connected time of a scope in this process, or continues it.
     func startConnectedTime(of scope: HandlerScope?) throws(HandlerError) {
         try countConnectedTime(of: scope)
-        try connection.execute(
+        try connection.write(
             "INSERT INTO connected_slot(scope, slot) VALUES (?, ?) ON CONFLICT DO NOTHING",
             [scope?.rawValue ?? "", slot.number])
     }
@@ -64,7 +64,7 @@ extension Transaction {
     /// Stops the connected time of a scope in this process.
     func stopConnectedTime(of scope: HandlerScope?) throws(HandlerError) {
         try countConnectedTime(of: scope)
-        try connection.execute(
+        try connection.write(
             "DELETE FROM connected_slot WHERE scope = ? AND slot = ?", [scope?.rawValue ?? "", slot.number])
     }
 

@@ -173,7 +173,7 @@ extension Transaction {
     /// leases, and who may have one, is minded.
     private func isForItsCaller(_ row: DueRow, _ caller: Caller) throws(HandlerError) -> Bool {
         if row.caller == caller.rawValue { return true }
-        try connection.execute("UPDATE handler SET lane = ? WHERE id = ?", [caller.rawValue, row.id])
+        try connection.write("UPDATE handler SET lane = ? WHERE id = ?", [caller.rawValue, row.id])
         // It may have a place in a lane, which is looked after if nobody calls it.
         newDue.add(try scope(of: row.id), wall: now)
         return false
@@ -195,7 +195,7 @@ extension Transaction {
         _ = try callStanding(
             row.id, overrides: call.overrides ?? Record(),
             context: .given(TimerFired(dueAt: due, missed: missed, environment: environment)))
-        try connection.execute(
+        try connection.write(
             "UPDATE handler SET due = ? WHERE id = ?", [due + period * (missed + 1), row.id])
     }
 
@@ -231,7 +231,7 @@ extension Transaction {
 
     /// Quarantines a row unchanged.
     func quarantine(_ id: AnyHandlerID, _ reason: String) throws(HandlerError) {
-        try connection.execute(
+        try connection.write(
             """
             UPDATE handler SET state = \(State.quarantined.sql), due = NULL, connected_due = NULL, lease = NULL,
                 reason = ?

@@ -67,13 +67,13 @@ extension Transaction {
             """, [start, limit]
         ) { ($0.optionalInteger(0), $0.integer(1)) }
         guard let last, let handler = last.0 else { return nil }
-        try connection.execute(
+        try connection.write(
             """
             DELETE FROM ending WHERE handler > ? AND handler <= ?
                 AND (ended_at < ? OR handler <= (SELECT max(handler) FROM ending) - ?)
                 AND NOT EXISTS (SELECT 1 FROM join_child WHERE join_child.handler = ending.handler)
             """, [start, handler, time, Self.maximumEndings])
-        try connection.execute(
+        try connection.write(
             """
             DELETE FROM ending_detail WHERE handler > ? AND handler <= ?
                 AND NOT EXISTS (SELECT 1 FROM ending WHERE ending.handler = ending_detail.handler)

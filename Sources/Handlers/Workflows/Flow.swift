@@ -20,7 +20,7 @@ public struct Flow: Sendable {
     /// ```swift
     /// let number = try await flow.step { step in
     ///     try step.execute("INSERT INTO bill(customer) VALUES (?)", customer)
-    ///     return step.lastInsertedRow
+    ///     return try step.lastInsertedRow
     /// }
     /// ```
     ///

@@ -55,7 +55,7 @@ extension Transaction {
             // What it was started with stays the same in all runs. What failed before this does not count.
             let input = row.input == nil ? try (context as? any RestorableContext)?.storedBytes() : nil
             // Not one that something in this run has canceled: a runner invalidates it.
-            try connection.execute(
+            try connection.write(
                 """
                 UPDATE handler SET due = ?, input = coalesce(input, ?), attempts = 0, deaths = 0, reason = NULL
                 WHERE id = ? AND call = ?
@@ -74,13 +74,13 @@ extension Transaction {
     // MARK: The journal
 
     func write(_ entry: FlowEntry, at place: FlowPlace) throws(HandlerError) {
-        try connection.execute(
+        try connection.write(
             "INSERT INTO journal(handler, position, operation, value, error, at) VALUES (?, ?, ?, ?, ?, ?)",
             [place.workflow, place.position, entry.operation, entry.value, entry.error, entry.at])
     }
 
     func set(waiter: AnyHandlerID, at place: FlowPlace) throws(HandlerError) {
-        try connection.execute(
+        try connection.write(
             "UPDATE journal SET waiter = ? WHERE handler = ? AND position = ?",
             [waiter, place.workflow, place.position])
     }
@@ -127,7 +127,7 @@ extension Transaction {
     /// Removes the journal of a workflow that has ended, and cancels what it waits for.
     func dropJournal(of workflow: AnyHandlerID) throws(HandlerError) {
         try cancelWaits(of: workflow)
-        try connection.execute("DELETE FROM journal WHERE handler = ?", [workflow])
+        try connection.write("DELETE FROM journal WHERE handler = ?", [workflow])
     }
 
     /// Cancels what a workflow waits for that will never go on: it has ended, or its compensations are tried again.
@@ -142,7 +142,7 @@ extension Transaction {
     ///
     /// - Parameter workflows: Selects their rows; handlers that are no workflows have no waits.
     func freeKeys(ofWaitsOf workflows: String, _ values: [any SQLConvertible]) throws(HandlerError) {
-        try connection.execute(
+        try connection.write(
             """
             DELETE FROM handler_key WHERE handler IN (SELECT waiter FROM journal WHERE value IS NULL AND error IS NULL
                 AND handler IN (\(workflows)))

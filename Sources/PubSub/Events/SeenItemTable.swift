@@ -87,7 +87,7 @@ struct SeenItemTable {
             try step.execute(
                 "INSERT INTO pubsub_seen_item(handler, service, item, digest) VALUES (?, ?, ?, ?)", handler,
                 service.description, item.id, item.digest)
-            let row = step.lastInsertedRow
+            let row = try step.lastInsertedRow
             isTimeToLook = isTimeToLook || row % 64 == 0 && row != old
         }
         try trim(service, in: step)

@@ -87,7 +87,7 @@ struct SeenSenders {
         try step.execute(
             "INSERT INTO seen_sender(account, digest, heard) VALUES (?, ?, ?)", account, digest, hour)
         let sender = Sender(
-            id: step.lastInsertedRow, marks: 0, newest: Timestamp(milliseconds: 0), heard: hour)
+            id: try step.lastInsertedRow, marks: 0, newest: Timestamp(milliseconds: 0), heard: hour)
         if sender.id % Int64(Self.piece) == 0 { try dropSilent(in: step) }
         return sender
     }

@@ -27,7 +27,7 @@ extension Outbox {
 
     /// Gives the row that was appended last another number.
     func renumber(in step: borrowing Step) throws(HandlerError) {
-        let row = step.lastInsertedRow
+        let row = try step.lastInsertedRow
         var number = step.kept(Drawn.self)?.number
         step.kept(Drawn.self)?.number = nil
         if BuiltInFault.reuseNumbers.isOn {

@@ -139,7 +139,7 @@ package struct PushTable {
         try step.execute(
             "INSERT INTO push_removal(account, service, node, asked) VALUES (?, ?, ?, ?)", account,
             service.description, node, asked)
-        return step.lastInsertedRow
+        return try step.lastInsertedRow
     }
 
     func setAsked(_ id: ForeignText, removal row: Int64, in step: borrowing Step) throws(HandlerError) {

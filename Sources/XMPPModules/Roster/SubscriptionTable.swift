@@ -124,7 +124,7 @@ struct SubscriptionTable {
         try step.execute(
             "INSERT INTO subscription_stanza(account, jid, type, status) VALUES (?, ?, ?, ?)", account,
             jid.description, type.rawValue, status)
-        return step.lastInsertedRow
+        return try step.lastInsertedRow
     }
 
     struct Stanza {

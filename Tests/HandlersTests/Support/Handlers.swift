@@ -89,8 +89,8 @@ func openStore(
     schemas: [Schema] = [notes], synchronous: HandlerStore.Synchronous = .normal, busyTimeout: Int = 5000,
     time: TimeSource = TimeSource(wall: { Timestamp(milliseconds: 1_700_000_000_000) })
 ) throws -> HandlerStore {
-    try HandlerStore(
-        path: path, registry: HandlerRegistry(handlers), schemas: schemas, synchronous: synchronous,
+    try TestEngine.open(
+        path, registry: HandlerRegistry(handlers), schemas: schemas, synchronous: synchronous,
         busyTimeout: busyTimeout, time: time)
 }
 

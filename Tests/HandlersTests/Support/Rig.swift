@@ -14,9 +14,8 @@ struct Rig {
         role: HandlerStore.Role = .main, clock: VirtualClock = VirtualClock()
     ) throws {
         self.clock = clock
-        store = try HandlerStore(
-            path: path, registry: HandlerRegistry(handlers), schemas: schemas, role: role,
-            synchronous: .normal, time: clock.timeSource)
+        store = try TestEngine.open(
+            path, registry: HandlerRegistry(handlers), schemas: schemas, role: role, time: clock.timeSource)
         runner = try HandlerRunner(store)
     }
 

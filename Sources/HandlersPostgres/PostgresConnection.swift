@@ -1,0 +1,416 @@
+import Handlers
+import Platform
+
+/// A connection to a database of PostgreSQL, which is made anew when it is lost.
+///
+/// ## Optimistic, then careful
+///
+/// Round trips and savepoints are what a step costs here. So a step runs without savepoints at first, and writes travel with the
+/// next read or with the commit. Where that is not enough – a statement fails, or a part is to be undone after it has written – the
+/// transaction is rolled back and the step runs once more, carefully: each statement is awaited, and savepoints are set.
+///
+/// Steps of several processes run side by side. One that would overwrite a row which another has changed meanwhile runs again, too
+/// (isolation level REPEATABLE READ), so a step sees one state of the database, as with SQLite. Where two steps would not write
+/// the same row and must still not cross, they take a named lock (``lock(_:)``).
+final class PostgresConnection: SQLConnection {
+    private enum Mode {
+        case optimistic, careful
+    }
+
+    /// How often a step is run again because others changed the same rows.
+    private static let conflictLimit = 30
+
+    let path: String
+    private let options: PostgresOptions
+    private let isReader: Bool
+    private var link: PostgresLink?
+    private var mode = Mode.optimistic
+    /// Why the step that failed is to be run again.
+    private var repetition: Repetition?
+    private var conflicts = 0
+    private var isOpen = false
+    /// The savepoints of the open step, and whether something was written since each.
+    private var savepoints: [Bool] = []
+    /// Ids that were drawn ahead, the next one last, by table.
+    private var drawn: [String: [Int64]] = [:]
+    /// The state of the store's node; nil for a connection that has none.
+    var node: Int64?
+    /// The number of the step that commits.
+    private var step: Int64 = 0
+
+    private enum Repetition {
+        case carefully, afterConflict, onNewConnection
+    }
+
+    init(_ options: PostgresOptions, isReader: Bool) {
+        path = options.name
+        self.options = options
+        self.isReader = isReader
+    }
+
+    // MARK: Connecting
+
+    /// The connection to the server, made if there is none.
+    func connected() throws(HandlerError) -> PostgresLink {
+        if let link, !link.isLost { return link }
+        drawn = [:]
+        link = nil
+        let new = try options.connect(isReader: isReader)
+        link = new
+        return new
+    }
+
+    private func using<R>(
+        _ doing: @autoclosure () -> String, _ body: (PostgresLink) throws(PostgresError) -> R
+    ) throws(HandlerError) -> R {
+        guard let link else { throw unavailable }
+        do throws(PostgresError) {
+            return try body(link)
+        } catch {
+            throw failed(error, doing())
+        }
+    }
+
+    private var unavailable: HandlerError {
+        PostgresError(state: "", message: "the connection was closed").handlerError(path, doing: "a step")
+    }
+
+    /// The error of a statement of the open step; it decides whether the step runs again.
+    private func failed(_ error: PostgresError, _ doing: String) -> HandlerError {
+        let known = error.handlerError(path, doing: doing)
+        guard isOpen, !isReader else { return known }
+        if error.isLost {
+            repetition = .onNewConnection
+        } else if error.isStale {
+            try? link?.forgetStatements()
+            repetition = .afterConflict
+        } else if error.isConflict {
+            repetition = .afterConflict
+        } else if mode == .optimistic {
+            repetition = .carefully
+        } else {
+            return known
+        }
+        // Nobody may take it for an error of a handler.
+        return HandlerError(.databaseLocked, "this part is run again: \(known.message)", cause: known)
+    }
+
+    // MARK: Transactions
+
+    func begin() throws(HandlerError) {
+        rollBack()
+        let link = try connected()
+        do throws(PostgresError) {
+            try link.send("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        } catch {
+            throw error.handlerError(path, doing: "beginning a step")
+        }
+        repetition = nil
+        isOpen = true
+        savepoints = []
+    }
+
+    func beginReading() throws(HandlerError) {
+        rollBack()
+        let link = try connected()
+        do throws(PostgresError) {
+            try link.send("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        } catch {
+            throw error.handlerError(path, doing: "beginning a read")
+        }
+        isOpen = true
+    }
+
+    func commit() throws(HandlerError) {
+        guard let link, isOpen else { throw unavailable }
+        step += 1
+        if let node {
+            // Refused when others have taken this node for dead: its row is gone.
+            try write(
+                "INSERT INTO node_step(node, step) VALUES (?, ?) ON CONFLICT(node) DO UPDATE SET step = excluded.step",
+                binding: [.integer(node), .integer(step)])
+        }
+        do throws(PostgresError) {
+            try link.send("COMMIT")
+            try link.receive(isLast: true)
+            if link.hasWarned { throw PostgresError(state: "", message: "the standby has not confirmed a commit") }
+        } catch {
+            let known = failed(error, "committing")
+            guard repetition == .onNewConnection, try hasCommitted(known) else { throw known }
+            repetition = nil
+        }
+        isOpen = false
+        mode = .optimistic
+        conflicts = 0
+    }
+
+    /// Whether a step is committed whose connection was lost in its commit. The number of the transaction would not tell: a standby
+    /// that is promoted gives numbers anew.
+    private func hasCommitted(_ error: HandlerError) throws(HandlerError) -> Bool {
+        guard let node else { return false }
+        isOpen = false
+        self.link = nil
+        var found: Int64?
+        // It writes, so what it sees is on the standby when it has committed.
+        try run(
+            "UPDATE node_step SET step = step WHERE node = ? RETURNING step", binding: [.integer(node)]
+        ) { (row) throws(HandlerError) in
+            found = row.integer(0)
+            return true
+        }
+        return found == step
+    }
+
+    func runsAgain() -> Bool {
+        guard let repetition else { return false }
+        self.repetition = nil
+        switch repetition {
+        case .carefully:
+            mode = .careful
+            return true
+        case .afterConflict:
+            conflicts += 1
+            guard conflicts <= Self.conflictLimit else {
+                (conflicts, mode) = (0, .optimistic)
+                return false
+            }
+            // The other one is done soon; two that wait alike would meet again.
+            SystemThread.sleep(microseconds: UInt32.random(in: 0...UInt32(500 * conflicts)))
+            return true
+        case .onNewConnection:
+            mode = .optimistic
+            return (try? connected()) != nil
+        }
+    }
+
+    func rollBack() {
+        guard isOpen else { return }
+        isOpen = false
+        savepoints = []
+        if repetition == nil { (mode, conflicts) = (.optimistic, 0) }
+        guard let link, !link.isLost else { return }
+        // What was sent before may fail, and the transaction with it.
+        _ = try? link.receive()
+        do throws(PostgresError) {
+            try link.send("ROLLBACK")
+            try link.receive(isLast: true)
+        } catch {
+            self.link = nil
+        }
+    }
+
+    func savepoint() throws(HandlerError) {
+        if mode == .careful { try control("SAVEPOINT handler") }
+        savepoints.append(false)
+    }
+
+    func release() throws(HandlerError) {
+        if mode == .careful { try control("RELEASE SAVEPOINT handler") }
+        endSavepoint()
+    }
+
+    func undo() throws(HandlerError) {
+        if mode == .careful {
+            try control("ROLLBACK TO SAVEPOINT handler")
+            try control("RELEASE SAVEPOINT handler")
+        } else if savepoints.last == true {
+            repetition = .carefully
+            throw HandlerError(.databaseLocked, "this step is run again, with savepoints")
+        }
+        _ = savepoints.popLast()
+    }
+
+    private func endSavepoint() {
+        guard let hasWritten = savepoints.popLast(), hasWritten, !savepoints.isEmpty else { return }
+        savepoints[savepoints.count - 1] = true
+    }
+
+    private func control(_ command: String) throws(HandlerError) {
+        try using(command) { (link) throws(PostgresError) in
+            try link.send(command)
+            try link.receive()
+        }
+    }
+
+    var isInTransaction: Bool { isOpen && link?.isLost == false && repetition == nil }
+
+    var hasUnresolvedForeignKeys: Bool {
+        // The commit finds them, and the step runs again.
+        guard mode == .careful, let link else { return false }
+        do throws(PostgresError) {
+            for command in ["SAVEPOINT keys", "SET CONSTRAINTS ALL IMMEDIATE"] { try link.send(command) }
+            try link.receive()
+            for command in ["SET CONSTRAINTS ALL DEFERRED", "RELEASE SAVEPOINT keys"] { try link.send(command) }
+            try link.receive()
+            return false
+        } catch {
+            for command in ["ROLLBACK TO SAVEPOINT keys", "RELEASE SAVEPOINT keys"] { try? link.send(command) }
+            _ = try? link.receive()
+            return true
+        }
+    }
+
+    // MARK: Statements
+
+    func execute(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int {
+        try result(of: sql, values)?.changedRows ?? 0
+    }
+
+    func write(_ sql: String, binding values: [SQLValue]) throws(HandlerError) {
+        guard mode == .optimistic, isOpen else { return _ = try execute(sql, binding: values) }
+        let statement = try prepared(sql)
+        let encoded = try statement.encode(values)
+        try using("running '\(sql)'") { (link) throws(PostgresError) in try link.send(statement, encoded) }
+    }
+
+    func run(
+        _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
+    ) throws(HandlerError) {
+        guard let result = try result(of: sql, values) else { return }
+        for index in 0..<result.rowCount where try !row(Row(result.row(index, of: sql))) { return }
+    }
+
+    /// Runs a statement and waits for its result.
+    private func result(of sql: String, _ values: [SQLValue]) throws(HandlerError) -> PostgresResult? {
+        guard isOpen else { return try resultOnce(of: sql, values) }
+        guard mode == .careful, !isReader else {
+            let statement = try prepared(sql)
+            let encoded = try statement.encode(values)
+            return try using("running '\(sql)'") { (link) throws(PostgresError) in
+                try link.send(statement, encoded)
+                return try link.receive()
+            }
+        }
+        // A statement that fails leaves the transaction as it was, as with SQLite.
+        try control("SAVEPOINT statement")
+        do throws(HandlerError) {
+            let statement = try prepared(sql)
+            let encoded = try statement.encode(values)
+            let result = try using("running '\(sql)'") { (link) throws(PostgresError) in
+                try link.send(statement, encoded)
+                return try link.receive()
+            }
+            try control("RELEASE SAVEPOINT statement")
+            return result
+        } catch {
+            if repetition == nil {
+                try control("ROLLBACK TO SAVEPOINT statement")
+                try control("RELEASE SAVEPOINT statement")
+            }
+            throw error
+        }
+    }
+
+    /// The prepared statement of a common text, which is noted as one that writes.
+    private func prepared(_ sql: String) throws(HandlerError) -> PostgresStatement {
+        guard PostgresText.kind(sql) != .controlsTransaction else {
+            throw HandlerError(
+                .sql,
+                "a step or a read keeps its own transaction, so '\(sql)' is not allowed in it; throw an error to undo a step"
+            )
+        }
+        let statement = try using("preparing '\(sql)'") { (link) throws(PostgresError) in
+            try link.statement(sql)
+        }
+        if statement.kind == .writes {
+            guard !isReader else {
+                throw HandlerError(.sql, "a snapshot only reads, and '\(sql)' writes; run it in a step")
+            }
+            if !savepoints.isEmpty { savepoints[savepoints.count - 1] = true }
+        }
+        return statement
+    }
+
+    /// Runs a statement in a transaction of its own.
+    private func resultOnce(of sql: String, _ values: [SQLValue]) throws(HandlerError) -> PostgresResult? {
+        _ = try connected()
+        let statement = try using("preparing '\(sql)'") { (link) throws(PostgresError) in
+            try link.statement(sql)
+        }
+        let encoded = try statement.encode(values)
+        return try using("running '\(sql)'") { (link) throws(PostgresError) in
+            try link.send(statement, encoded)
+            return try link.receive(isLast: true)
+        }
+    }
+
+    func runOnce(
+        _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
+    ) throws(HandlerError) {
+        try run(sql, binding: values, row)
+    }
+
+    func runScript(_ sql: String, of place: String) throws(HandlerError) {
+        try using("running \(place)") { (link) throws(PostgresError) in
+            try link.run(script: PostgresText.translated(sql))
+        }
+    }
+
+    // MARK: Locks
+
+    /// Runs `body` while no other process holds the lock of that name. It is taken before a transaction begins, which then sees what
+    /// the one has committed for which it waited.
+    func withLock(_ name: String, _ body: () throws(HandlerError) -> Void) throws(HandlerError) {
+        try executeOnce("SELECT pg_advisory_lock(hashtextextended(?, 0))", ["durable-handlers \(name)"])
+        defer {
+            // It is gone with the connection, too.
+            try? executeOnce("SELECT pg_advisory_unlock(hashtextextended(?, 0))", ["durable-handlers \(name)"])
+        }
+        try body()
+    }
+
+    // MARK: Ids
+
+    var lastInsertedRow: Int64 {
+        get throws(HandlerError) {
+            try result(of: "SELECT lastval()", []).flatMap { (result) throws(HandlerError) in
+                result.rowCount == 1 ? Row(try result.row(0, of: "SELECT lastval()")).integer(0) : nil
+            } ?? 0
+        }
+    }
+
+    /// The number of ids that are drawn at once.
+    private static let drawnAtOnce = 128
+
+    func drawID(for table: String) throws(HandlerError) -> Int64? {
+        if let next = drawn[table]?.popLast() { return next }
+        let sql =
+            "SELECT nextval(pg_get_serial_sequence(?, 'id')) FROM generate_series(1, \(Self.drawnAtOnce))"
+        var ids: [Int64] = []
+        try run(sql, binding: [.text(table)]) { (row) throws(HandlerError) in
+            ids.append(row.integer(0))
+            return true
+        }
+        ids.reverse()
+        let next = ids.popLast()
+        drawn[table] = ids
+        return next
+    }
+
+    func newestID(in table: String) throws(HandlerError) -> Int64 {
+        var newest: Int64 = 0
+        let sql = "SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(?, 'id')::regclass), 0)"
+        try run(sql, binding: [.text(table)]) { (row) throws(HandlerError) in
+            newest = row.integer(0)
+            return true
+        }
+        return newest
+    }
+
+    func hasTable(_ name: String) throws(HandlerError) -> Bool {
+        var isThere = false
+        try run("SELECT to_regclass(?) IS NOT NULL", binding: [.text(name)]) { (row) throws(HandlerError) in
+            isThere = row.integer(0) != 0
+            return true
+        }
+        return isThere
+    }
+
+    func checkIsStore() throws(HandlerError) {
+        guard try hasTable("module_schema") else {
+            throw HandlerError(
+                .databaseForeign,
+                "the database \(path) holds no store; open it once with the program that it belongs to")
+        }
+    }
+}

@@ -1,0 +1,56 @@
+import Handlers
+
+/// A store's database on a server of PostgreSQL, which several machines may have open.
+///
+/// `@unchecked Sendable`: the connection is used while the store's lock is held, or while the store is opened.
+final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
+    private let steps: PostgresConnection
+    private let options: PostgresOptions
+    let readers: ReaderPool
+
+    init(_ options: PostgresOptions) throws(HandlerError) {
+        self.options = options
+        steps = PostgresConnection(options, isReader: false)
+        readers = ReaderPool { PostgresConnection(options, isReader: true) }
+        // So that a wrong address or a refused server is an error of opening the store.
+        _ = try steps.connected()
+    }
+
+    var path: String { options.name }
+    var filePath: String { "" }
+    var connection: any SQLConnection { steps }
+    var narrowedFiles: [String] { [] }
+
+    func migrate(to schemas: [Schema]) throws(HandlerError) -> [String] {
+        let schemas = [PostgresNodes.schema] + schemas
+        try Schema.checkModules(of: schemas)
+        if try Schema.areCurrent(schemas, in: steps) { return [] }
+        var migrated: [String] = []
+        // Before the transaction, which would not see what the one has made for which it waited.
+        try steps.withLock("migration") { () throws(HandlerError) in
+            try steps.begin()
+            do throws(HandlerError) {
+                migrated = try Schema.migrate(schemas, in: steps)
+                try steps.commit()
+            } catch {
+                steps.rollBack()
+                throw error
+            }
+        }
+        return migrated
+    }
+
+    func takePlace(
+        _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
+    ) throws(HandlerError) -> any ProcessPresence {
+        let nodes = try PostgresNodes(options)
+        steps.node = Int64(nodes.number)
+        return nodes
+    }
+
+    func prepareRecovery() {}
+
+    func settle(in store: HandlerStore) {}
+
+    func close() { readers.close() }
+}

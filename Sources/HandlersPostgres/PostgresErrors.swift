@@ -1,0 +1,58 @@
+import CPostgres
+import Handlers
+
+/// An error that PostgreSQL reports, with its code.
+struct PostgresError: Error {
+    /// The SQLSTATE, five characters; empty where the connection is lost.
+    let state: String
+    let message: String
+
+    /// Whether two transactions stood in each other's way, so that one of them runs again.
+    var isConflict: Bool { ["40001", "40P01", "55P03"].contains(state) }
+    /// Whether the connection cannot be used any more: it is lost, or its server goes away or lost its rights to write.
+    var isLost: Bool { state.isEmpty || state.hasPrefix("57P") || state.hasPrefix("08") }
+    /// Whether a table has changed since a statement was prepared.
+    var isStale: Bool { state == "0A000" && message.contains("cached plan") || state == "26000" }
+
+    /// As an error of the store that says what to do.
+    ///
+    /// - Parameter path: Names the database.
+    func handlerError(_ path: String, doing: String) -> HandlerError {
+        switch state.prefix(2) {
+        case _ where isConflict:
+            HandlerError(
+                .databaseLocked,
+                "other steps kept changing the same rows of \(path) while this one was \(doing) (\(message)); run it again, or let one program write them"
+            )
+        case _ where isLost:
+            HandlerError(
+                .databaseUnavailable,
+                "the database \(path) cannot be reached (\(message)); check that its server runs and accepts connections"
+            )
+        case "25":
+            HandlerError(
+                .databaseReadOnly,
+                "the database \(path) only reads while \(doing) (\(message)); connect to the primary server"
+            )
+        case "42" where state == "42501":
+            HandlerError(
+                .databaseReadOnly,
+                "the role has no permission for \(doing) in \(path) (\(message)); grant it, or connect as the owner of the tables"
+            )
+        case "53":
+            HandlerError(
+                .storageFailed,
+                "the server of \(path) has no room left for \(doing) (\(message)); free disk, memory or connections there"
+            )
+        case "58", "XX":
+            HandlerError(
+                .databaseCorrupt,
+                "the server of \(path) failed while \(doing) (\(message)); look at its log, and promote a standby or restore a backup if files are damaged"
+            )
+        default:
+            HandlerError(
+                .sql, "PostgreSQL refused \(doing): \(message) (code \(state))",
+                cause: state == "23503" ? ForeignKeyViolation() : nil)
+        }
+    }
+}

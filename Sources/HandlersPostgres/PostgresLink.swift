@@ -1,0 +1,206 @@
+import CPostgres
+import Glibc
+import Handlers
+import Platform
+
+/// One connection of libpq in pipeline mode: commands are sent one after the other, and their results are awaited when needed.
+///
+/// An error ends the pipeline: what was sent after it is not done.
+final class PostgresLink {
+    /// The number of commands after which their results are awaited: more could fill the buffers of both sides.
+    private static let longestPipeline = 200
+    /// The same for the bytes of their values.
+    private static let largestPipeline = 256 << 10
+    /// The number of prepared statements, of which each takes memory of the server. A program has a fixed set of them; only one that
+    /// builds SQL from values gets here.
+    private static let statementLimit = 2000
+
+    private let connection: OpaquePointer
+    /// How long an answer may take, in milliseconds.
+    private let answerLimit: Int32
+    private var statements: [String: PostgresStatement] = [:]
+    /// The statements that were prepared, for names.
+    private var prepared = 0
+    /// The commands whose results were not received.
+    private var awaited = 0
+    private var awaitedBytes = 0
+    /// Whether the connection cannot be used any more.
+    private(set) var isLost = false
+
+    /// Whether the server has warned that a commit may not be what it should be.
+    private(set) var hasWarned = false
+
+    /// Connects.
+    ///
+    /// - Parameters:
+    ///   - settings: Names and values of libpq, of which the later ones count; a `dbname` may be a whole connection string.
+    ///   - limit: How long an answer may take.
+    init(_ settings: KeyValuePairs<String, String>, answerLimit limit: Duration) throws(PostgresError) {
+        let texts = settings.map { (strdup($0.key), strdup($0.value)) }
+        defer { for (name, value) in texts { free(name); free(value) } }
+        let names = texts.map { UnsafePointer($0.0) } + [nil]
+        let values = texts.map { UnsafePointer($0.1) } + [nil]
+        guard let connection = PQconnectdbParams(names, values, 1) else {
+            throw PostgresError(state: "", message: "there is no memory for a connection")
+        }
+        self.connection = connection
+        answerLimit = Int32(clamping: limit.milliseconds)
+        guard PQstatus(connection) == CONNECTION_OK, PQenterPipelineMode(connection) == 1 else {
+            throw lost()
+        }
+        // Other messages of the server, such as those of DROP TABLE IF EXISTS, are nothing for a program's standard error.
+        PQsetNoticeReceiver(
+            connection,
+            { me, result in
+                guard let me, let state = PQresultErrorField(result, dh_pq_error_state) else { return }
+                // A commit whose wait for the standby was ended: it is not known to be there.
+                guard String(cString: state) == "01000" else { return }
+                Unmanaged<PostgresLink>.fromOpaque(me).takeUnretainedValue().hasWarned = true
+            }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    deinit { PQfinish(connection) }
+
+    /// The number of the server's version: 150004 for 15.4.
+    var serverVersion: Int32 { PQserverVersion(connection) }
+
+    /// The process of the server that serves this connection.
+    var backend: Int32 { PQbackendPID(connection) }
+
+    /// The descriptor of its socket, for waits.
+    var descriptor: Int32 { PQsocket(connection) }
+
+    /// A setting that the server reports by itself, such as `in_hot_standby`.
+    func reported(_ setting: String) -> String? {
+        PQparameterStatus(connection, setting).map { String(cString: $0) }
+    }
+
+    private func lost() -> PostgresError {
+        isLost = true
+        return PostgresError(state: "", message: String(cString: PQerrorMessage(connection)).trimmed)
+    }
+
+    // MARK: Statements
+
+    /// The prepared statement of a common text.
+    func statement(_ sql: String) throws(PostgresError) -> PostgresStatement {
+        if let known = statements[sql] { return known }
+        if statements.count >= Self.statementLimit { try forgetStatements() }
+        prepared += 1
+        let name = "s\(prepared)"
+        guard PQsendPrepare(connection, name, PostgresText.numbered(sql), 0, nil) == 1 else { throw lost() }
+        awaited += 1
+        guard PQsendDescribePrepared(connection, name) == 1 else { throw lost() }
+        awaited += 1
+        let types = try receive()?.parameterTypes ?? []
+        let statement = PostgresStatement(
+            sql, name: name, kind: PostgresText.kind(sql), parameters: types)
+        statements[sql] = statement
+        return statement
+    }
+
+    /// Forgets all statements, as those that were prepared before a table changed.
+    func forgetStatements() throws(PostgresError) {
+        statements = [:]
+        try send("DEALLOCATE ALL")
+    }
+
+    // MARK: The pipeline
+
+    /// Sends a prepared statement with its values in the forms of ``PostgresStatement/encode(_:)``.
+    func send(_ statement: PostgresStatement, _ values: PostgresValues) throws(PostgresError) {
+        let isSent = values.withPointers { pointers, lengths, formats in
+            PQsendQueryPrepared(
+                connection, statement.name, Int32(lengths.count), pointers, lengths, formats, 1)
+        }
+        guard isSent == 1 else { throw lost() }
+        awaited += 1
+        awaitedBytes += values.count
+        if awaited >= Self.longestPipeline || awaitedBytes >= Self.largestPipeline { _ = try receive() }
+    }
+
+    /// Sends a command that is not prepared.
+    func send(_ command: String) throws(PostgresError) {
+        guard PQsendQueryParams(connection, command, 0, nil, nil, nil, nil, 1) == 1 else { throw lost() }
+        awaited += 1
+    }
+
+    /// Runs several commands, outside of the pipeline.
+    func run(script: String) throws(PostgresError) {
+        _ = try receive()
+        guard PQexitPipelineMode(connection) == 1 else { throw lost() }
+        defer { if PQenterPipelineMode(connection) != 1 { isLost = true } }
+        guard PQsendQuery(connection, script) == 1 else { throw lost() }
+        var error: PostgresError?
+        while let result = try next() { error = error ?? result.error }
+        if let error { throw checked(error) }
+    }
+
+    /// Waits for the results of all that was sent.
+    ///
+    /// - Parameter isLast: Whether nothing that follows belongs to it: outside of a transaction each command commits so.
+    /// - Returns: The result of the last command; nil when nothing was sent.
+    @discardableResult
+    func receive(isLast: Bool = false) throws(PostgresError) -> PostgresResult? {
+        guard !isLost else { throw lost() }
+        guard awaited > 0 else { return nil }
+        awaitedBytes = 0
+        let isFlushed = isLast ? PQpipelineSync(connection) : PQsendFlushRequest(connection)
+        guard isFlushed == 1, PQflush(connection) >= 0 else { throw lost() }
+        var last: PostgresResult?
+        while awaited > 0 {
+            guard let result = try next() else { throw lost() }
+            awaited -= 1
+            // The end of the results of this command.
+            guard try next() == nil else { throw lost() }
+            last = result
+            guard let error = result.error else { continue }
+            if !isLast, PQpipelineSync(connection) != 1 { throw lost() }
+            try endPipeline()
+            throw checked(error)
+        }
+        if isLast { try endPipeline() }
+        return last
+    }
+
+    /// Skips to the end of the pipeline, which was sent: what follows a failed command is not done.
+    private func endPipeline() throws(PostgresError) {
+        while true {
+            let result = try next()
+            if result?.status == PGRES_PIPELINE_SYNC { break }
+            if PQstatus(connection) != CONNECTION_OK { throw lost() }
+        }
+        awaited = 0
+    }
+
+    private func checked(_ error: PostgresError) -> PostgresError {
+        if error.isLost || PQstatus(connection) != CONNECTION_OK { isLost = true }
+        return error
+    }
+
+    /// The next result; nil between the results of two commands.
+    private func next() throws(PostgresError) -> PostgresResult? {
+        while PQisBusy(connection) == 1 {
+            guard PollEntry.waitReadable(descriptor, milliseconds: answerLimit) else {
+                isLost = true
+                throw PostgresError(
+                    state: "", message: "the server has not answered for \(answerLimit / 1000) s")
+            }
+            guard PQconsumeInput(connection) == 1 else { throw lost() }
+        }
+        return PQgetResult(connection).map { PostgresResult(owning: $0) }
+    }
+
+    // MARK: Messages of others
+
+    /// Reads what has arrived, and returns whether a notification was among it. Nothing may be awaited.
+    func takeNotifications() throws(PostgresError) -> Bool {
+        guard PQconsumeInput(connection) == 1, PQstatus(connection) == CONNECTION_OK else { throw lost() }
+        var isNotified = false
+        while let notification = PQnotifies(connection) {
+            PQfreemem(notification)
+            isNotified = true
+        }
+        return isNotified
+    }
+}
