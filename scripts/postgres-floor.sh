@@ -3,7 +3,9 @@
 #
 #   scripts/postgres-floor.sh [STEPS [SETTING=VALUE ...]]
 #
-# STEPS is the number of handlers for each line; the settings are those of the server.
+# STEPS is the number of handlers for each line; the settings are those of the server. Server and client share one processor:
+# on two, waking an idle one takes longer than a statement, and the rate of group-64 depends on where the kernel puts them.
+# PROCESSORS=0-3 names others.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,9 +18,11 @@ swift build -c release --product postgres-program >&2
 clang -O2 -I Benchmarks/CPostgresFloor/include Benchmarks/PostgresFloor/main.c Benchmarks/CPostgresFloor/*.c \
     $(pkg-config --cflags --libs libpq) -o .build/release/postgres-floor
 
+processors=${PROCESSORS:-$(($(nproc) - 1))}
+measure() { taskset -c "$processors" .build/release/postgres-floor "$connection" "$steps" "$@"; }
 # The server ends when this script does.
-coproc server { exec .build/release/postgres-program "$@"; }
+coproc server { exec taskset -c "$processors" .build/release/postgres-program "$@"; }
 read -r connection <&"${server[0]}"
-.build/release/postgres-floor "$connection" "$steps" 1
-.build/release/postgres-floor "$connection" "$steps" 64
-.build/release/postgres-floor "$connection" "$steps" 64 two-flights
+measure 1
+measure 64
+measure 64 two-flights
