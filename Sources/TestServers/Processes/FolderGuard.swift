@@ -6,6 +6,7 @@ import Platform
 /// A shell waits for the end of its standard input, whose other end only this process has.
 final class FolderGuard: Sendable {
     private static let script = """
+        trap '' HUP INT TERM
         read -r line
         left=100
         until rm -rf -- "$1" 2>/dev/null; do
