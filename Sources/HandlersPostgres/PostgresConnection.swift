@@ -81,24 +81,19 @@ final class PostgresConnection: SQLConnection {
         guard isOpen, !isReader else { return known }
         if error.isLost {
             repetition = .onNewConnection
-        } else if error.isStale {
-            try? link?.forgetStatements()
-            repetition = .afterConflict
         } else if error.isConflict {
             repetition = .afterConflict
         } else if mode == .optimistic {
             repetition = .carefully
-        } else {
-            return known
         }
-        // Nobody may take it for an error of a handler.
-        return HandlerError(.databaseLocked, "this part is run again: \(known.message)", cause: known)
+        return known
     }
 
     // MARK: Transactions
 
     func begin() throws(HandlerError) {
-        rollBack()
+        // What an earlier one could not give up.
+        if isOpen { rollBack() }
         let link = try connected()
         do throws(PostgresError) {
             try link.send("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -109,6 +104,9 @@ final class PostgresConnection: SQLConnection {
         isOpen = true
         savepoints = []
     }
+
+    /// Has the next transaction be careful from its start: its errors are to be those of its statements.
+    func beCareful() { mode = .careful }
 
     func beginReading() throws(HandlerError) {
         rollBack()
@@ -214,8 +212,8 @@ final class PostgresConnection: SQLConnection {
             try control("ROLLBACK TO SAVEPOINT handler")
             try control("RELEASE SAVEPOINT handler")
         } else if savepoints.last == true {
+            // From here on nothing can be done in this transaction, and whoever undoes has an error of his own.
             repetition = .carefully
-            throw HandlerError(.databaseLocked, "this step is run again, with savepoints")
         }
         _ = savepoints.popLast()
     }
@@ -284,12 +282,7 @@ final class PostgresConnection: SQLConnection {
         // A statement that fails leaves the transaction as it was, as with SQLite.
         try control("SAVEPOINT statement")
         do throws(HandlerError) {
-            let statement = try prepared(sql)
-            let encoded = try statement.encode(values)
-            let result = try using("running '\(sql)'") { (link) throws(PostgresError) in
-                try link.send(statement, encoded)
-                return try link.receive()
-            }
+            let result = try resultOfFresh(sql, values)
             try control("RELEASE SAVEPOINT statement")
             return result
         } catch {
@@ -299,6 +292,29 @@ final class PostgresConnection: SQLConnection {
             }
             throw error
         }
+    }
+
+    /// Runs a statement, and prepares it anew where its tables have changed since.
+    private func resultOfFresh(_ sql: String, _ values: [SQLValue]) throws(HandlerError) -> PostgresResult? {
+        var isStale = false
+        for _ in 0..<2 {
+            let statement = try prepared(sql)
+            let encoded = try statement.encode(values)
+            let result = try using("running '\(sql)'") { (link) throws(PostgresError) in
+                do throws(PostgresError) {
+                    try link.send(statement, encoded)
+                    return try link.receive()
+                } catch where error.isStale && !isStale {
+                    isStale = true
+                    link.forget(sql)
+                    try link.send("ROLLBACK TO SAVEPOINT statement")
+                    try link.receive()
+                    return nil
+                }
+            }
+            if let result { return result }
+        }
+        return nil
     }
 
     /// The prepared statement of a common text, which is noted as one that writes.
@@ -343,6 +359,18 @@ final class PostgresConnection: SQLConnection {
     func runScript(_ sql: String, of place: String) throws(HandlerError) {
         try using("running \(place)") { (link) throws(PostgresError) in
             try link.run(script: PostgresText.translated(sql))
+        }
+    }
+
+    // MARK: Notifications
+
+    /// The descriptor of its socket, which can be read when a notification comes; negative without a connection.
+    var descriptor: Int32 { link?.descriptor ?? -1 }
+
+    /// The texts of the notifications that have come, for a connection that is between two statements.
+    func takeNotifications() throws(HandlerError) -> [String] {
+        try using("waiting for notifications") { (link) throws(PostgresError) in
+            try link.takeNotifications()
         }
     }
 

@@ -28,6 +28,7 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
         var migrated: [String] = []
         // Before the transaction, which would not see what the one has made for which it waited.
         try steps.withLock("migration") { () throws(HandlerError) in
+            steps.beCareful()
             try steps.begin()
             do throws(HandlerError) {
                 migrated = try Schema.migrate(schemas, in: steps)

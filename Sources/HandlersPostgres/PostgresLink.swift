@@ -99,11 +99,14 @@ final class PostgresLink {
         return statement
     }
 
-    /// Forgets all statements, as those that were prepared before a table changed.
-    func forgetStatements() throws(PostgresError) {
+    /// Forgets all statements.
+    private func forgetStatements() throws(PostgresError) {
         statements = [:]
         try send("DEALLOCATE ALL")
     }
+
+    /// Forgets a statement whose tables have changed.
+    func forget(_ sql: String) { statements[sql] = nil }
 
     // MARK: The pipeline
 
@@ -193,14 +196,14 @@ final class PostgresLink {
 
     // MARK: Messages of others
 
-    /// Reads what has arrived, and returns whether a notification was among it. Nothing may be awaited.
-    func takeNotifications() throws(PostgresError) -> Bool {
+    /// Reads what has arrived, and returns the texts of the notifications among it. Nothing may be awaited.
+    func takeNotifications() throws(PostgresError) -> [String] {
         guard PQconsumeInput(connection) == 1, PQstatus(connection) == CONNECTION_OK else { throw lost() }
-        var isNotified = false
+        var texts: [String] = []
         while let notification = PQnotifies(connection) {
+            texts.append(String(cString: notification.pointee.extra))
             PQfreemem(notification)
-            isNotified = true
         }
-        return isNotified
+        return texts
     }
 }

@@ -8,8 +8,8 @@ import Synchronization
 /// dead: they delete its row, after which it cannot commit any more.
 final class PostgresNodes: ProcessPresence, @unchecked Sendable {
     /// Above the ids, so that no other program's lock is meant by accident: "DHnd".
-    private static let lockBase: Int64 = 0x4448_6e64 << 32
-    private static let channel = "durable_handlers"
+    static let lockBase: Int64 = 0x4448_6e64 << 32
+    static let channel = "durable_handlers"
 
     static let schema = Schema(
         module: "nodes",
@@ -29,6 +29,7 @@ final class PostgresNodes: ProcessPresence, @unchecked Sendable {
         ])
 
     let number: Int
+    private let options: PostgresOptions
     let narrowedFiles: [String] = []
     let fileNumber: Int64? = nil
     private let notifications = Atomic<UInt32>(0)
@@ -37,21 +38,19 @@ final class PostgresNodes: ProcessPresence, @unchecked Sendable {
     /// Registers a new node.
     init(_ options: PostgresOptions) throws(HandlerError) {
         let connection = PostgresConnection(options, isReader: false)
-        var id: Int64 = 0
-        try connection.run(
-            "INSERT INTO node(started_at) VALUES (?) RETURNING id",
-            binding: [.integer(SystemTime.wallNanoseconds() / 1_000_000)]
-        ) { (row) throws(HandlerError) in
-            id = row.integer(0)
-            return true
-        }
+        let id =
+            try connection.firstOnce("SELECT nextval(pg_get_serial_sequence('node', 'id'))") { $0.integer(0) } ?? 0
+        // Locked before its row is there: others take a node without lock for dead.
         guard try Self.tryLock(id, connection) else {
             throw HandlerError(
                 .databaseUnavailable,
                 "another program holds the lock \(Self.lockBase | id) of \(options.name); let it use other advisory locks"
             )
         }
+        try connection.executeOnce(
+            "INSERT INTO node(id, started_at) VALUES (?, ?)", [id, SystemTime.wallNanoseconds() / 1_000_000])
         number = Int(id)
+        self.options = options
         self.connection = Mutex(connection)
     }
 
@@ -84,7 +83,7 @@ final class PostgresNodes: ProcessPresence, @unchecked Sendable {
 
     func notifyOthers() {
         connection.withLock { connection in
-            try? connection.runOnce("SELECT pg_notify(?, ?)", binding: [.text(Self.channel), .text("")]) {
+            try? connection.runOnce("SELECT pg_notify(?, ?)", binding: [.text(Self.channel), .text("\(number)")]) {
                 (_) throws(HandlerError) in true
             }
         }
@@ -138,10 +137,8 @@ final class PostgresNodes: ProcessPresence, @unchecked Sendable {
     func watchOthers(
         _ driver: any LoopDriver, _ changed: @escaping @Sendable () -> Void
     ) throws(HandlerError) -> any ProcessWatch {
-        NoWatch()
+        try NodeWatch(options, node: number, count: { [weak self] in self?.countNotification() }, changed)
     }
 
-    private final class NoWatch: ProcessWatch {
-        func cancel() {}
-    }
+    private func countNotification() { notifications.add(1, ordering: .relaxed) }
 }

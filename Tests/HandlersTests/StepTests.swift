@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test("H18 the clock of a step is read once it holds the write lock, not while it waits")
+    @Test("H18 the clock of a step is read once it holds the write lock, not while it waits", .effectsInMemory)
     func clockAfterWaiting() throws {
         try withFolder { folder in
             let time = Atomic<Int64>(1)
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test("H18 values of every kind are stored and read back, with NULL distinguished from empty")
+    @Test("H18 values of every kind are stored and read back, with NULL distinguished from empty", .sqliteOnly)
     func values() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    @Test("H18 a number that is not a number is refused, not stored as NULL")
+    @Test("H18 a number that is not a number is refused, not stored as NULL", .sqliteOnly)
     func notANumber() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -172,7 +172,7 @@ import Testing
         }
     }
 
-    @Test("H18 the number of changed rows is that of this statement, not of one before it")
+    @Test("H18 the number of changed rows is that of this statement, not of one before it", .sqliteOnly)
     func changes() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    @Test("H18 a faulty statement is an error with SQLite's reason, and the step can go on")
+    @Test("H18 a faulty statement is an error with SQLite's reason, and the step can go on", .sqliteOnly)
     func faulty() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -207,7 +207,7 @@ import Testing
         }
     }
 
-    @Test("H18 two statements in one string are refused: the second would be left out in silence")
+    @Test("H18 two statements in one string are refused: the second would be left out in silence", .sqliteOnly)
     func twoStatements() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())

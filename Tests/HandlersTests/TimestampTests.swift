@@ -7,7 +7,7 @@ import Testing
         Timestamp.init(milliseconds:))
 
     @Test(
-        "H18 a time is encoded as the number of its milliseconds, and bound and read as that",
+        "H18 a time is encoded as the number of its milliseconds, and bound and read as that", .sqliteOnly,
         arguments: extremes)
     func stored(time: Timestamp) throws {
         let bytes = try ArgumentCoding.encode([time])

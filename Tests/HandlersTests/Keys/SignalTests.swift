@@ -157,7 +157,7 @@ private struct Stand: Handler {
                 return #expect(Bool(false), "\(outcome as Any)")
             }
             #expect(reason.contains("the value of the signal is no Charge"), "\(reason)")
-            let input = try rig.store.texts("SELECT CAST(input AS TEXT) FROM handler")
+            let input = try rig.store.texts("SELECT input FROM handler")
             #expect(input == [#"{"value":"five cents"}"#])
             // A program that can read it may be given the row again.
             try rig.store.step { try $0.requeue(id) }

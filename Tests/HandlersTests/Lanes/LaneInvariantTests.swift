@@ -215,7 +215,7 @@ private struct Unknown: Handler {
             "an entry has no handler":
                 "SELECT count(*) FROM lane_entry WHERE NOT EXISTS (SELECT 1 FROM handler WHERE id = lane_entry.handler)",
             "a handler has no entry":
-                "SELECT count(*) FROM handler WHERE relations & 32 AND NOT EXISTS (SELECT 1 FROM lane_entry WHERE handler = handler.id)",
+                "SELECT count(*) FROM handler WHERE relations & 32 <> 0 AND NOT EXISTS (SELECT 1 FROM lane_entry WHERE handler = handler.id)",
             "one that waits is due":
                 "SELECT count(*) FROM handler JOIN lane_entry ON handler = id WHERE lane_entry.state IN (1, 2) AND due IS NOT NULL",
             "one with a place is neither due nor leased":
@@ -250,7 +250,7 @@ private struct Unknown: Handler {
     }
 
     @Test(
-        "H27 after any operation, each lane counts its places right, keeps its limit, lets no place stay free, and keeps the order of keys",
+        "H27 after any operation, each lane counts its places right, keeps its limit, lets no place stay free, and keeps the order of keys", .sqliteOnly,
         arguments: 1...4)
     func random(seed: Int) throws {
         try withRig([Work.self, Errand.self]) { rig in

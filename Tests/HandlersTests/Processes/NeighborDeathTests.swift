@@ -5,7 +5,7 @@ import Synchronization
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct NeighborDeathTests {
+@Suite(.serialized, .ownThread, .sqliteOnly) struct NeighborDeathTests {
     /// What a watch found in its calls.
     private final class Finds: Sendable {
         let bell = Bell()

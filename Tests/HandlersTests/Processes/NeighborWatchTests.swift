@@ -5,7 +5,7 @@ import Synchronization
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct NeighborWatchTests {
+@Suite(.serialized, .ownThread, .sqliteOnly) struct NeighborWatchTests {
     @Test("H14 what another process commits is seen by the look that its change calls for, to the last row")
     func commits() throws {
         try withFolder { folder in

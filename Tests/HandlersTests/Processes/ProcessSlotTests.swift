@@ -5,7 +5,7 @@ import Synchronization
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct ProcessSlotTests {
+@Suite(.serialized, .ownThread, .sqliteOnly) struct ProcessSlotTests {
     // MARK: - Death
 
     @Test("H13 the mark of a killed process is found, exactly once")

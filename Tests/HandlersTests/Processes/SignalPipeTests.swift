@@ -7,7 +7,7 @@ import Testing
 
 @testable import Handlers
 
-@Suite(.serialized, .ownThread) struct SignalPipeTests {
+@Suite(.serialized, .ownThread, .sqliteOnly) struct SignalPipeTests {
     private func pipe(_ folder: Folder) -> String { folder.file() + "-signal" }
 
     private func isPipe(_ path: String) -> Bool {

@@ -8,7 +8,7 @@ import World
 @testable import Handlers
 
 /// Stores whose threads and processes are simulated: nothing happens but what the test calls.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct SimulatedPresenceTests {
+@Suite(.ownThread, .timeLimit(.minutes(2)), .sqliteOnly) struct SimulatedPresenceTests {
     /// Keeps the loops, whose turns the test calls.
     private final class ByHand: LoopDriver {
         /// `@unchecked Sendable`: used on the test's thread alone.

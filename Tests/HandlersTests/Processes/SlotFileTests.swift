@@ -5,7 +5,7 @@ import Synchronization
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct SlotFileTests {
+@Suite(.serialized, .ownThread, .sqliteOnly) struct SlotFileTests {
     private static let size = 64 + 64 * ProcessSlot.limit
 
     private func slots(_ folder: Folder) -> String { folder.file() + "-processes" }

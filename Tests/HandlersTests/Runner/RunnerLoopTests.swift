@@ -82,7 +82,7 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
         }
     }
 
-    @Test("A1 with a thousand scopes a due row costs at most 20 statements")
+    @Test("A1 with a thousand scopes a due row costs at most 20 statements", .sqliteOnly)
     func cost() async throws {
         try await withRunners(1000) { store, runners in
             for runner in runners { try runner.start() }
@@ -102,7 +102,7 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
         }
     }
 
-    @Test("A1 what another process schedules is found in any scope, and what nobody serves stays")
+    @Test("A1 what another process schedules is found in any scope, and what nobody serves stays", .sqliteOnly)
     func survey() async throws {
         try await withRunners(3) { store, runners in
             for runner in runners { try runner.start() }
@@ -221,7 +221,7 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
         }
     }
 
-    @Test("A1 a scope whose rows the store cannot change does not keep the others from theirs")
+    @Test("A1 a scope whose rows the store cannot change does not keep the others from theirs", .sqliteOnly)
     func alone() async throws {
         try await withRunners(3) { store, runners in
             try store.step {

@@ -255,7 +255,7 @@ private struct Program {
     }
 
     @Test(
-        "H30 X22 a row whose name and scope rotted to more than an event holds is quarantined and reported with their first 1024 bytes"
+        "H30 X22 a row whose name and scope rotted to more than an event holds is quarantined and reported with their first 1024 bytes", .sqliteOnly
     )
     func rotted() throws {
         try withRig([Flaky<Never>.self]) { rig in
@@ -312,7 +312,7 @@ private struct Program {
         }
     }
 
-    @Test("H30 runs in which the process died count as runs, and not as errors")
+    @Test("H30 runs in which the process died count as runs, and not as errors", .sqliteOnly)
     func counts() throws {
         try withFolder { folder in
             var id = HandlerID<Job>(rawValue: 0)

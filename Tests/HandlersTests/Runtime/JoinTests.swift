@@ -274,7 +274,7 @@ private struct CollectLater: AsyncHandler {
         }
     }
 
-    @Test("H25 a join that is refused leaves nothing, also when the step goes on")
+    @Test("H25 a join that is refused leaves nothing, also when the step goes on", .effectsInMemory)
     func refused() throws {
         try withRig(Self.handlers) { rig in
             let child = AnyHandlerID(try rig.store.bind(Offer(cents: 1).durable))

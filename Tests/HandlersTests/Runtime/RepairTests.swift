@@ -129,7 +129,7 @@ private struct Login: Handler {
         slot.record(RunningCall(handler: handler.rawValue, digest: digest))
     }
 
-    @Test("H13 a handler in which too many processes died is not called again, but kept with what arrived")
+    @Test("H13 a handler in which too many processes died is not called again, but kept with what arrived", .sqliteOnly)
     func deadly() throws {
         try withFolder { folder in
             var id = HandlerID<Job>(rawValue: 0)
@@ -164,7 +164,7 @@ private struct Login: Handler {
         func run(_ call: AsyncCall<Job>) async throws {}
     }
 
-    @Test("H13 H14 the deaths of processes that had leased an async handler count, and too many keep it back")
+    @Test("H13 H14 the deaths of processes that had leased an async handler count, and too many keep it back", .sqliteOnly)
     func deadlyAsync() throws {
         try withFolder { folder in
             var id = HandlerID<Job>(rawValue: 0)
@@ -200,7 +200,7 @@ private struct Login: Handler {
         }
     }
 
-    @Test("H13 of a standing handler only the call that kills is kept back; the others go on")
+    @Test("H13 of a standing handler only the call that kills is kept back; the others go on", .sqliteOnly)
     func poison() throws {
         try withFolder { folder in
             var id = HandlerID<Job>(rawValue: 0)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.serialized, .ownThread) struct ContentionTests {
     @Test(
-        "H7 two stores on one file from several threads: every handler that was bound ended once or waits",
+        "H7 two stores on one file from several threads: every handler that was bound ended once or waits", .sqliteOnly,
         .timeLimit(.minutes(2)))
     func conservation() async throws {
         try await withFolder { folder in
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(
-        "S7 eight processes that open a new file at once all succeed and find one database",
+        "S7 eight processes that open a new file at once all succeed and find one database", .sqliteOnly,
         .timeLimit(.minutes(2)))
     func concurrentOpens() async throws {
         try await withFolder { folder in

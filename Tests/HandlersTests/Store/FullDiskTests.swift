@@ -3,7 +3,7 @@ import Handlers
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct FullDiskTests {
+@Suite(.serialized, .ownThread, .sqliteOnly) struct FullDiskTests {
     /// A store that can take `pages` more pages.
     private func fillable(_ path: String, pages: Int64) throws -> HandlerStore {
         let store = try openStore(path)

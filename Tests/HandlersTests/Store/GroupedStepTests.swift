@@ -53,7 +53,7 @@ private struct Refused: Error {}
         #expect(Turn.run(steps.map { Turn(OneStep($0, $1), []) }[...]) == steps.count)
     }
 
-    @Test("A3 the steps of one store share a commit, and one that fails is undone alone")
+    @Test("A3 the steps of one store share a commit, and one that fails is undone alone", .sqliteOnly)
     func alone() throws {
         try withFolder { folder in
             let store = try openStore(folder.file(), [])
@@ -82,7 +82,7 @@ private struct Refused: Error {}
         }
     }
 
-    @Test("A3 when the store fails, all steps of the commit fail; an error of another store fails one step")
+    @Test("A3 when the store fails, all steps of the commit fail; an error of another store fails one step", .sqliteOnly)
     func storeFails() throws {
         try withFolder { folder in
             let store = try openStore(folder.file(), [])
@@ -108,7 +108,7 @@ private struct Refused: Error {}
         }
     }
 
-    @Test("A3 a step that takes long ends the commit, and the rest follows in another one")
+    @Test("A3 a step that takes long ends the commit, and the rest follows in another one", .sqliteOnly)
     func long() throws {
         try withFolder { folder in
             let clock = VirtualClock()

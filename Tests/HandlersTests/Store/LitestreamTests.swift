@@ -6,7 +6,7 @@ import TestThreads
 import Testing
 
 /// A store that Litestream replicates, and what it restores.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct LitestreamTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(3)), .sqliteOnly) struct LitestreamTests {
     private let fill = Schema(module: "fill", migrations: ["CREATE TABLE fill(bytes BLOB)"])
 
     @Test(

@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test("S7 a module may be added to a database, and one that is not asked for is left alone")
+    @Test("S7 a module may be added to a database, and one that is not asked for is left alone", .sqliteOnly)
     func modules() throws {
         try withFolder { folder in
             _ = try openStore(folder.file(), schemas: schema(1))

@@ -4,7 +4,7 @@ import Handlers
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct OpeningTests {
+@Suite(.serialized, .ownThread, .sqliteOnly) struct OpeningTests {
     @Test("S7 the database and its side files belong to their owner alone, whatever the umask")
     func fileMode() throws {
         try withFolder { folder in

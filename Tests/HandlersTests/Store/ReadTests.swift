@@ -96,7 +96,7 @@ import Testing
     // MARK: What a read cannot do
 
     @Test(
-        "H32 a statement that writes, or ends the transaction, is refused in a read and changes nothing",
+        "H32 a statement that writes, or ends the transaction, is refused in a read and changes nothing", .sqliteOnly,
         arguments: [
             "INSERT INTO note(text) VALUES ('x') RETURNING id", "DELETE FROM note", "PRAGMA user_version = 7",
             "CREATE TABLE other(x)", "VACUUM",
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    @Test("H32 what a read throws comes out of it, and the next read works")
+    @Test("H32 what a read throws comes out of it, and the next read works", .sqliteOnly)
     func passesErrors() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -158,7 +158,7 @@ import Testing
 
     // MARK: Others
 
-    @Test("H32 a process that was stopped inside a step holds up steps, and no read")
+    @Test("H32 a process that was stopped inside a step holds up steps, and no read", .sqliteOnly)
     func besideFrozenWriter() throws {
         try withFolder { folder in
             let store = try openStore(folder.file(), busyTimeout: 0)
@@ -179,7 +179,7 @@ import Testing
     }
 
     @Test(
-        "H32 as many reads run at once as may, each on a connection that is kept; one more waits for the end of one"
+        "H32 as many reads run at once as may, each on a connection that is kept; one more waits for the end of one", .sqliteOnly
     )
     func bound() throws {
         try withFolder { folder in
@@ -261,7 +261,7 @@ import Testing
 
     // MARK: The file
 
-    @Test("H32 a store that has read closes all it has, and removes its log as if it had not")
+    @Test("H32 a store that has read closes all it has, and removes its log as if it had not", .sqliteOnly)
     func closes() throws {
         try withFolder { folder in
             var store: HandlerStore? = try openStore(folder.file())
@@ -279,7 +279,7 @@ import Testing
     }
 
     @Test(
-        "H32 a file that was replaced or deleted is not read, on a connection that is open or on a new one",
+        "H32 a file that was replaced or deleted is not read, on a connection that is open or on a new one", .sqliteOnly,
         arguments: [true, false], [true, false])
     func replaced(hasRead: Bool, isReplaced: Bool) throws {
         try withFolder { folder in
@@ -303,7 +303,7 @@ import Testing
         }
     }
 
-    @Test("H32 a damaged page is an error of the reads that need it; once it is put back they work")
+    @Test("H32 a damaged page is an error of the reads that need it; once it is put back they work", .sqliteOnly)
     func damaged() throws {
         try withFolder { folder in
             let path = folder.file()

@@ -36,7 +36,7 @@ private func runUntilDeath(_ path: String) async throws {
 }
 
 /// A store on a volume that another machine mounts: the same file in another boot, and no lock of the first machine.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct ReplicatedVolumeTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(3)), .sqliteOnly) struct ReplicatedVolumeTests {
     /// The files that come along beside the database and its log.
     enum Beside: CaseIterable {
         case all

@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test("H18 statements built from values do not make the cache grow without limit")
+    @Test("H18 statements built from values do not make the cache grow without limit", .sqliteOnly)
     func cacheLimit() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())

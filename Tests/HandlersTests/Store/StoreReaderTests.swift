@@ -4,7 +4,7 @@ import TestThreads
 import Testing
 
 /// Looking into a store without having a part in it.
-@Suite(.ownThread, .timeLimit(.minutes(3)))
+@Suite(.ownThread, .timeLimit(.minutes(3)), .sqliteOnly)
 struct StoreReaderTests {
     private let folder: URL
     private var path: String { folder.path + "/store.db" }

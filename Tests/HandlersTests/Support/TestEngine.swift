@@ -3,6 +3,7 @@ import Handlers
 import HandlersPostgres
 import Synchronization
 import TestServers
+import Testing
 
 /// The engine on which these tests run: SQLite, or PostgreSQL when the environment variable `HANDLERS_TEST_ENGINE` is `postgres`.
 ///
@@ -27,12 +28,32 @@ enum TestEngine {
             durability: nil, time: time, log: log, system: SystemServices())
     }
 
+    /// A database with the tables of handlers, which a copy has at once.
+    private static let template = Result { () throws -> PostgresDatabase in
+        let database = try PostgresServer.shared.makeDatabase()
+        _ = try HandlerStore(
+            postgres: database.connection(), registry: HandlerRegistry(), schemas: [], role: .main,
+            durability: nil, time: .system, log: nil, system: SystemServices())
+        return database
+    }
+
     private static func database(_ path: String) throws -> PostgresDatabase {
         try databases.withLock { databases in
             if let known = databases[path] { return known }
-            let new = try PostgresServer.shared.makeDatabase()
+            let new = try PostgresServer.shared.makeDatabase(from: template.get().name)
             databases[path] = new
             return new
         }
     }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// A test of files, of SQLite's own statements, or of programs that open a file.
+    static var sqliteOnly: Self { .disabled(if: TestEngine.isPostgres, "it is about files") }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// A test with handlers that do something in memory, which happens twice where a step runs twice, or with expectations inside of
+    /// steps.
+    static var effectsInMemory: Self { .disabled(if: TestEngine.isPostgres, "it has effects in memory") }
 }
