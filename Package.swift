@@ -255,6 +255,10 @@ let package = Package(
             name: "order-handlers", dependencies: ["HandlerMacrosSupport", "Handlers", "OrderProgram"],
             path: "Benchmarks/OrderKills/Handlers", swiftSettings: [.define("ORDER_KILLS")]),
         .executableTarget(
+            name: "postgres-steps",
+            dependencies: ["BenchmarkHandlers", "Handlers", "HandlersPostgres", "Platform"],
+            path: "Benchmarks/PostgresSteps"),
+        .executableTarget(
             name: "benchmarks",
             dependencies: [
                 "BenchmarkHandlers", "CFloor", "Handlers", "TestServers", "XMPPAccount", "XMPPCore",

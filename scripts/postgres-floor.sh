@@ -13,16 +13,18 @@ steps=${1:-20000}
 shift || true
 
 scripts/setup.sh bench
-swift build -c release --product postgres-program >&2
+for product in postgres-program postgres-steps; do swift build -c release --product "$product" >&2; done
 # Not by swift build, which would link Swift's libraries to it.
 clang -O2 -I Benchmarks/CPostgresFloor/include Benchmarks/PostgresFloor/main.c Benchmarks/CPostgresFloor/*.c \
     $(pkg-config --cflags --libs libpq) -o .build/release/postgres-floor
 
 processors=${PROCESSORS:-$(($(nproc) - 1))}
-measure() { taskset -c "$processors" .build/release/postgres-floor "$connection" "$steps" "$@"; }
+measure() { taskset -c "$processors" ".build/release/$1" "$connection" "$steps" "${@:2}"; }
 # The server ends when this script does.
 coproc server { exec taskset -c "$processors" .build/release/postgres-program "$@"; }
 read -r connection <&"${server[0]}"
-measure 1
-measure 64
-measure 64 two-flights
+measure postgres-floor 1
+measure postgres-floor 64
+measure postgres-floor 64 two-flights
+measure postgres-steps 1
+measure postgres-steps 64

@@ -29,7 +29,7 @@ public struct Advance: Handler {
     }
 
     public func run(_ call: borrowing Call<Int>) throws {
-        try call.step.execute("UPDATE effect SET total = total + ? WHERE id = 1", 1)
+        try call.step.write("UPDATE effect SET total = total + ? WHERE id = 1", 1)
         try call.step.bind(Advance.numbered(call.context).durable)
     }
 }

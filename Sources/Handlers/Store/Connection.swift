@@ -149,6 +149,18 @@ final class Connection {
         }
     }
 
+    /// Changes a row that this transaction has read.
+    ///
+    /// - Returns: Whether it was still there. An engine whose transactions run side by side ends the one that finds it gone, so it
+    ///   does not wait for the answer.
+    func changeRow(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) -> Bool {
+        if file == nil {
+            try write(sql, values)
+            return true
+        }
+        return try execute(sql, values) == 1
+    }
+
     /// Runs a statement whose count nobody needs, so that it may travel with those that follow.
     func write(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) {
         try guarding { () throws(HandlerError) in

@@ -228,8 +228,9 @@ extension Transaction {
     func claim(_ id: AnyHandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
         let stored = try read(id, query)
         // Two plain statements cost half of one DELETE … RETURNING, which builds a table for its result.
-        let deleted = try connection.execute("DELETE FROM handler WHERE id = ?", [id])
-        guard deleted == 1 else { throw try noSuchHandler(id) }
+        guard try connection.changeRow("DELETE FROM handler WHERE id = ?", [id]) else {
+            throw try noSuchHandler(id)
+        }
         // The process that runs it is told.
         if stored.isLeased { newDue.isLeaseLost = true }
         guard stored.relations.contains(.keyed) else { return stored }

@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test("H18 asking for the first row does not run through the rest")
+    @Test("H18 asking for the first row does not run through the rest", .sqliteOnly)
     func firstStops() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
