@@ -160,6 +160,10 @@ import XMPPTestKit
             "WITH x AS (INSERT INTO note VALUES ('open') RETURNING 1) SELECT pg_sleep(600) FROM x", on: server
         )
         try waitForSession(in: "PgSleep", on: server)
+        // A session that computes does not notice the end of its postmaster.
+        let busy = try session("DO $$ BEGIN LOOP END LOOP; END $$", on: server)
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'DO %'"
+        #expect(try becomesTrue(before: soon) { try server.query(sql) == "1" })
         let (processes, segment) = (try processes(of: server), try segment(of: server))
         server.kill()
         for process in processes {
@@ -168,7 +172,7 @@ import XMPPTestKit
         #expect(try !segments().contains(segment))
         #expect(
             !server.log.contains("shutting down"), "it must not have had the time for that: \(server.log)")
-        try sleeper.waitUntilExit(deadline: soon)
+        for client in [sleeper, busy] { try client.waitUntilExit(deadline: soon) }
         try server.start()
         #expect(server.log.contains("not properly shut down"))
         #expect(try server.query("SELECT text FROM note") == "committed")
