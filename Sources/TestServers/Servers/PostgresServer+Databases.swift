@@ -15,8 +15,8 @@ extension PostgresServer {
 
     /// Makes a database, empty unless a template is named.
     ///
-    /// It is written to the log (`STRATEGY = WAL_LOG`, PostgreSQL's default). Copying files instead takes two checkpoints: 40 to
-    /// 110 ms in place of 20.
+    /// It is written to the log (`STRATEGY = WAL_LOG`, PostgreSQL's default): 20 ms on a quiet machine, 120 ms on a busy one. A copy
+    /// of files takes two checkpoints, 40 ms and 180 ms.
     /// - Parameter template: The database to copy, to which no session is open.
     /// - Throws: ``TestServerError`` `refused`.
     package func makeDatabase(from template: String = "template0") throws(TestServerError) -> PostgresDatabase
