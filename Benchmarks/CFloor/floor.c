@@ -56,8 +56,8 @@ floor_store *floor_open(const char *path) {
         && !prepare(store, &store->delete, "DELETE FROM handler WHERE id = ?")
         && !prepare(store, &store->effect, "UPDATE effect SET total = total + ? WHERE id = 1")
         && !prepare(store, &store->bind,
-            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
+            "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)")
         && !prepare(store, &store->bury,
             "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace) VALUES (?, ?, ?, ?, ?, ?)"))
         return store;
@@ -82,15 +82,13 @@ static void bind_trace(sqlite3_stmt *statement, int index, long long trace) {
 
 static int bind_handler(
     floor_store *store, const char *name, const void *arguments, int length, long long now, long long trace) {
-    // The id, which SQLite draws.
-    sqlite3_bind_null(store->bind, 1);
-    sqlite3_bind_text(store->bind, 2, name, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(store->bind, 3, 1);
-    sqlite3_bind_blob(store->bind, 4, arguments, length, SQLITE_STATIC);
-    sqlite3_bind_null(store->bind, 5);
-    sqlite3_bind_int64(store->bind, 6, 0);
-    sqlite3_bind_int64(store->bind, 7, now);
-    bind_trace(store->bind, 8, trace);
+    sqlite3_bind_text(store->bind, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(store->bind, 2, 1);
+    sqlite3_bind_blob(store->bind, 3, arguments, length, SQLITE_STATIC);
+    sqlite3_bind_null(store->bind, 4);
+    sqlite3_bind_int64(store->bind, 5, 0);
+    sqlite3_bind_int64(store->bind, 6, now);
+    bind_trace(store->bind, 7, trace);
     return finish(store->bind);
 }
 

@@ -33,6 +33,8 @@ final class PostgresConnection: SQLConnection {
     private var savepoints: [Bool] = []
     /// Ids that were drawn ahead, the next one last, by table.
     private var drawn: [String: [Int64]] = [:]
+    /// The statements of ``insert(_:binding:)`` with their ids.
+    private var inserts: [String: (table: String, sql: String)] = [:]
     /// The state of the store's node; nil for a connection that has none.
     var node: Int64?
     /// The number of the step that commits.
@@ -400,7 +402,19 @@ final class PostgresConnection: SQLConnection {
     /// The number of ids that are drawn at once.
     private static let drawnAtOnce = 128
 
-    func drawID(for table: String) throws(HandlerError) -> Int64? {
+    /// Draws the id before, so that nobody waits for the INSERT.
+    func insert(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int64 {
+        guard let insert = inserts[sql] ?? PostgresText.insert(sql) else {
+            throw HandlerError(
+                .sql, "'\(sql)' is no INSERT INTO table(columns) VALUES (…) of one row; write it so")
+        }
+        inserts[sql] = insert
+        let id = try drawID(for: insert.table)
+        try write(insert.sql, binding: values + [.integer(id)])
+        return id
+    }
+
+    private func drawID(for table: String) throws(HandlerError) -> Int64 {
         if let next = drawn[table]?.popLast() { return next }
         let sql =
             "SELECT nextval(pg_get_serial_sequence(?, 'id')) FROM generate_series(1, \(Self.drawnAtOnce))"
@@ -410,7 +424,9 @@ final class PostgresConnection: SQLConnection {
             return true
         }
         ids.reverse()
-        let next = ids.popLast()
+        guard let next = ids.popLast() else {
+            throw HandlerError(.sql, "the table '\(table)' has no column id that the database fills")
+        }
         drawn[table] = ids
         return next
     }

@@ -26,6 +26,16 @@ enum PostgresText {
         return result
     }
 
+    /// Returns an INSERT of one row with its table's column `id` as the last one; nil for another statement.
+    static func insert(_ sql: String) -> (table: String, sql: String)? {
+        let pattern = /\s*INSERT INTO (?<table>\w+)\((?<columns>[^()]*)\)\s*VALUES \((?<values>.*)\)\s*/.dotMatchesNewlines()
+        guard let match = sql.wholeMatch(of: pattern) else { return nil }
+        return (
+            String(match.table),
+            "INSERT INTO \(match.table)(\(match.columns), id) VALUES (\(match.values), ?)"
+        )
+    }
+
     /// Returns the script of a migration with the types of PostgreSQL.
     static func translated(_ script: String) -> String {
         var result = ""

@@ -28,11 +28,10 @@ extension Transaction {
     func limitingChain<R>(to limit: Duration, _ body: () throws -> R) throws -> R {
         let limit = max(.zero, limit)
         // Stored first: a part of `body` may be undone, and the rest goes on.
-        let drawn = try connection.drawID(for: "chain_limit")
-        try connection.write(
-            "INSERT INTO chain_limit(id, deadline, duration) VALUES (?, ?, ?)",
-            [drawn, now + limit, limit.milliseconds])
-        let chain = try connection.insertedID(drawn)
+        let inserted = try connection.insert(
+            "INSERT INTO chain_limit(deadline, duration) VALUES (?, ?)",
+            [now + limit, limit.milliseconds])
+        let chain = inserted
         // Its first handler may end before `body` binds the next one.
         openChains.insert(chain)
         let result = Result { try binding(.limited(chain), body) }

@@ -8,7 +8,8 @@ final class Connection {
     /// The number of calls of each handler stored since the store was opened, and whether too many waited at the last count.
     var waitingCalls: [String: (count: Int, isCrowded: Bool)] = [:]
     /// The failure of the storage after which the open transaction cannot commit.
-    private(set) var failure: HandlerError?
+    // Looked at by each statement, and never while it changes.
+    @exclusivity(unchecked) private(set) var failure: HandlerError?
 
     init(_ engine: any SQLConnection) {
         self.engine = engine
@@ -165,23 +166,24 @@ final class Connection {
     func write(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) {
         try guarding { () throws(HandlerError) in
             if let file {
-                _ = try file.execute(sql, values)
+                try file.write(sql, values)
             } else {
                 try engine.write(sql, binding: values.map(\.sqlValue))
             }
         }
     }
 
-    /// An id for a new row of a table; nil where ``lastInsertedRow`` tells afterwards.
-    func drawID(for table: String) throws(HandlerError) -> Int64? {
-        if file != nil { return nil }
-        return try guarding { () throws(HandlerError) in try engine.drawID(for: table) }
-    }
-
-    /// The id of the row that was inserted last, with an id that was drawn for it or without.
-    func insertedID(_ drawn: Int64?) throws(HandlerError) -> Int64 {
-        if let drawn { return drawn }
-        return try lastInsertedRow
+    /// Inserts one row by `INSERT INTO table(columns) VALUES (…)` into a table with a column `id`, which the statement does not name.
+    ///
+    /// - Returns: The row's id.
+    func insert(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) -> Int64 {
+        try guarding { () throws(HandlerError) in
+            if let file {
+                try file.write(sql, values)
+                return file.lastInsertedRow
+            }
+            return try engine.insert(sql, binding: values.map(\.sqlValue))
+        }
     }
 
     var lastInsertedRow: Int64 {

@@ -44,10 +44,12 @@ package protocol SQLConnection: AnyObject {
     func execute(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int
     /// Runs a statement whose count nobody needs, so that it may travel with those that follow. Its error may come with them.
     func write(_ sql: String, binding values: [SQLValue]) throws(HandlerError)
-    /// The row id of the last row inserted, where it was not given one by ``drawID(for:)``.
+    /// Inserts one row by `INSERT INTO table(columns) VALUES (…)` into a table with a column `id`, which the statement does not name.
+    ///
+    /// - Returns: The row's id.
+    func insert(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int64
+    /// The row id of the last row inserted by another statement.
     var lastInsertedRow: Int64 { get throws(HandlerError) }
-    /// An id for a new row of a table, for its INSERT; nil where ``lastInsertedRow`` tells afterwards.
-    func drawID(for table: String) throws(HandlerError) -> Int64?
     /// ``run(_:binding:_:)`` for a statement that is not kept and may run outside of a transaction.
     func runOnce(
         _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool

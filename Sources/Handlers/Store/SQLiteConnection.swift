@@ -169,11 +169,22 @@ final class SQLiteConnection: SQLConnection {
         try execute(sql, values as [any SQLConvertible])
     }
 
-    package func write(_ sql: String, binding values: [SQLValue]) throws(HandlerError) {
-        _ = try execute(sql, binding: values)
+    /// Runs a statement without counting the rows that it changes.
+    func write(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) {
+        let statement = try claimStatement(sql)
+        defer { statement.reset() }
+        try statement.bind(values)
+        while try statement.step() {}
     }
 
-    package func drawID(for table: String) -> Int64? { nil }
+    package func write(_ sql: String, binding values: [SQLValue]) throws(HandlerError) {
+        try write(sql, values as [any SQLConvertible])
+    }
+
+    package func insert(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int64 {
+        try write(sql, binding: values)
+        return lastInsertedRow
+    }
 
     package func run(
         _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool

@@ -33,14 +33,13 @@ extension Transaction {
 
     func bind<Context>(_ handler: Durable<Context>, kind: Kind) throws(HandlerError) -> AnyHandlerID {
         // The columns that a plain handler leaves empty are left out: the statement is the one that runs most.
-        let drawn = try connection.drawID(for: "handler")
-        try connection.write(
-            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        let inserted = try connection.insert(
+            "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
-                drawn, handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
+                handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root,
             ])
-        let id = AnyHandlerID(rawValue: try connection.insertedID(drawn))
+        let id = AnyHandlerID(rawValue: inserted)
         if let chain = try chainOfNew(kind) {
             try add(.inChain, to: id)
             try add(id, handler.name, toChain: chain, isKept: true)
@@ -59,21 +58,20 @@ extension Transaction {
         let chain = try chainOfNew(kind)
         let isKept = timing.isEmpty && key == nil && relations.isEmpty
         let relations = relations.union(key == nil ? [] : .keyed).union(chain == nil ? [] : .inChain)
-        let drawn = try connection.drawID(for: "handler")
-        try connection.write(
+        let inserted = try connection.insert(
             """
-            INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
+            INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
                 connected_due, period, call, relations)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                drawn, handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
+                handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root, timing.scope?.rawValue, timing.isTimer ? caller.rawValue : 0, timing.due,
                 connectedDue?.milliseconds, timing.period?.milliseconds,
                 timing.isTimer ? try StoredCall(.result).bytes() : nil,
                 relations.rawValue,
             ])
-        let id = AnyHandlerID(rawValue: try connection.insertedID(drawn))
+        let id = AnyHandlerID(rawValue: inserted)
         newDue.add(
             timing.scope, wall: timing.due,
             monotonic: timing.timeout.map {
@@ -102,19 +100,18 @@ extension Transaction {
         let relations = (place == nil ? [] : Relations.inLane).union(chain == nil ? [] : .inChain)
         let arrival = try place.map { (place) throws(HandlerError) in try self.arrival(at: place) }
         let scope = context.environment?.scope
-        let drawn = try connection.drawID(for: "handler")
-        try connection.write(
+        let inserted = try connection.insert(
             """
-            INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
+            INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
                 call, input, relations)
-            VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                drawn, handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
+                handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
                 scope?.rawValue, caller.rawValue, arrival == nil ? now : arrival?.start, call.bytes(),
                 context.storedBytes(), relations.rawValue,
             ])
-        let id = AnyHandlerID(rawValue: try connection.insertedID(drawn))
+        let id = AnyHandlerID(rawValue: inserted)
         if let chain { try add(id, handler.name, toChain: chain, isKept: false) }
         if let arrival {
             try addCalled(id, in: scope, arrival)

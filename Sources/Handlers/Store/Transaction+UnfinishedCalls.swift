@@ -220,21 +220,20 @@ extension Transaction {
     /// Keeps one call of a standing handler in a row of its own; the handler goes on with the next.
     func storeCall(of stored: StoredHandler, _ unfinished: inout UnfinishedCall) throws(HandlerError) {
         if unfinished.state != .quarantined, try isCrowded(stored.name) { unfinished.refuseToWait() }
-        let drawn = try connection.drawID(for: "handler")
-        try connection.write(
+        let inserted = try connection.insert(
             """
-            INSERT INTO handler(id, name, version, arguments, kind, state, bound_at, trace, scope, lane, due,
+            INSERT INTO handler(name, version, arguments, kind, state, bound_at, trace, scope, lane, due,
                 attempts, call, input, reason, size)
-            VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                drawn, stored.name, stored.version, stored.arguments, unfinished.state.rawValue, now, stored.root,
+                stored.name, stored.version, stored.arguments, unfinished.state.rawValue, now, stored.root,
                 unfinished.scope?.rawValue, unfinished.caller.rawValue, unfinished.due, unfinished.attempts,
                 unfinished.call, unfinished.input, unfinished.reason,
                 stored.arguments.count + unfinished.size,
             ])
         newDue.add(unfinished.scope, wall: unfinished.due)
-        let call = AnyHandlerID(rawValue: try connection.insertedID(drawn))
+        let call = AnyHandlerID(rawValue: inserted)
         if stored.relations.contains(.ordered), let id = stored.id {
             try add(call, toCallsOf: id, unfinished)
         }
