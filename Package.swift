@@ -297,6 +297,11 @@ let package = Package(
                 "HandlersTestProgram", "TestServers", "TestSupport", "TestThreads", "World",
             ]),
         .testTarget(
+            name: "HandlersPostgresTests",
+            dependencies: [
+                "Handlers", "HandlersPostgres", "Platform", "TestServers", "TestSupport", "TestThreads",
+            ]),
+        .testTarget(
             name: "HandlersTestKitTests",
             dependencies: ["Handlers", "HandlersTestKit", "TestServers", "TestThreads"]),
         // A program that the kill tests of OMEMO kill.

@@ -26,6 +26,8 @@ run() {
     rm -f "$events.part"
 }
 run --skip "$killing" --skip "$filling"
+# The tests of handlers once more, with their stores on PostgreSQL.
+HANDLERS_TEST_ENGINE=postgres run --filter '^HandlersTests\.'
 run --filter "$filling"
 # These keep the processors busy by themselves: with more of them at once a server takes a minute to start.
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$((2 * $(nproc)))

@@ -41,7 +41,7 @@ extension HandlerStore {
         postgres settings: String, registry: HandlerRegistry, schemas: [Schema], role: Role,
         durability: PostgresDurability?, time: TimeSource, log: HandlerLog?, system: SystemServices
     ) throws {
-        let options = try PostgresOptions(settings, durability: durability)
+        let options = try PostgresSettings(settings, durability: durability)
         try self.init(
             PostgresDatabase(options), registry: registry, schemas: schemas, role: role, time: time, log: log,
             system: system)

@@ -12,7 +12,7 @@ final class NodeWatch: ProcessWatch {
     ///   - count: Called for each notification of another node.
     ///   - changed: Called after another node has committed or died, and now and then without a sign.
     init(
-        _ options: PostgresOptions, node: Int, count: @escaping @Sendable () -> Void,
+        _ options: PostgresSettings, node: Int, count: @escaping @Sendable () -> Void,
         _ changed: @escaping @Sendable () -> Void
     ) throws(HandlerError) {
         let stop = try WatchStop()
@@ -69,7 +69,7 @@ private final class NodeWatchLoop: @unchecked Sendable {
     /// After how many looks it calls back without a sign.
     private static let longestSilence = 50
 
-    private let options: PostgresOptions
+    private let options: PostgresSettings
     private let node: Int
     private let stop: WatchStop
     private let count: @Sendable () -> Void
@@ -78,7 +78,7 @@ private final class NodeWatchLoop: @unchecked Sendable {
     private var connection: PostgresConnection?
 
     init(
-        _ options: PostgresOptions, node: Int, stop: WatchStop, count: @escaping @Sendable () -> Void,
+        _ options: PostgresSettings, node: Int, stop: WatchStop, count: @escaping @Sendable () -> Void,
         _ changed: @escaping @Sendable () -> Void
     ) {
         (self.options, self.node, self.stop) = (options, node, stop)

@@ -21,7 +21,7 @@ final class PostgresConnection: SQLConnection {
     private static let conflictLimit = 30
 
     let path: String
-    private let options: PostgresOptions
+    private let options: PostgresSettings
     private let isReader: Bool
     private var link: PostgresLink?
     private var mode = Mode.optimistic
@@ -44,7 +44,7 @@ final class PostgresConnection: SQLConnection {
         case carefully, afterConflict, onNewConnection
     }
 
-    init(_ options: PostgresOptions, isReader: Bool) {
+    init(_ options: PostgresSettings, isReader: Bool) {
         path = options.name
         self.options = options
         self.isReader = isReader
@@ -133,7 +133,9 @@ final class PostgresConnection: SQLConnection {
         do throws(PostgresError) {
             try link.send("COMMIT")
             try link.receive(isLast: true)
-            if link.hasWarned { throw PostgresError(state: "", message: "the standby has not confirmed a commit") }
+            if link.hasWarned {
+                throw PostgresError(state: "", message: "the standby has not confirmed a commit")
+            }
         } catch {
             let known = failed(error, "committing")
             guard repetition == .onNewConnection, try hasCommitted(known) else { throw known }
@@ -240,11 +242,15 @@ final class PostgresConnection: SQLConnection {
         do throws(PostgresError) {
             for command in ["SAVEPOINT keys", "SET CONSTRAINTS ALL IMMEDIATE"] { try link.send(command) }
             try link.receive()
-            for command in ["SET CONSTRAINTS ALL DEFERRED", "RELEASE SAVEPOINT keys"] { try link.send(command) }
+            for command in ["SET CONSTRAINTS ALL DEFERRED", "RELEASE SAVEPOINT keys"] {
+                try link.send(command)
+            }
             try link.receive()
             return false
         } catch {
-            for command in ["ROLLBACK TO SAVEPOINT keys", "RELEASE SAVEPOINT keys"] { try? link.send(command) }
+            for command in ["ROLLBACK TO SAVEPOINT keys", "RELEASE SAVEPOINT keys"] {
+                try? link.send(command)
+            }
             _ = try? link.receive()
             return true
         }
@@ -306,7 +312,7 @@ final class PostgresConnection: SQLConnection {
                 do throws(PostgresError) {
                     try link.send(statement, encoded)
                     return try link.receive()
-                } catch where error.isStale && !isStale {
+                } catch  where error.isStale && !isStale {
                     isStale = true
                     link.forget(sql)
                     try link.send("ROLLBACK TO SAVEPOINT statement")
@@ -384,7 +390,8 @@ final class PostgresConnection: SQLConnection {
         try executeOnce("SELECT pg_advisory_lock(hashtextextended(?, 0))", ["durable-handlers \(name)"])
         defer {
             // It is gone with the connection, too.
-            try? executeOnce("SELECT pg_advisory_unlock(hashtextextended(?, 0))", ["durable-handlers \(name)"])
+            try? executeOnce(
+                "SELECT pg_advisory_unlock(hashtextextended(?, 0))", ["durable-handlers \(name)"])
         }
         try body()
     }

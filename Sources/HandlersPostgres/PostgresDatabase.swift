@@ -5,10 +5,10 @@ import Handlers
 /// `@unchecked Sendable`: the connection is used while the store's lock is held, or while the store is opened.
 final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
     private let steps: PostgresConnection
-    private let options: PostgresOptions
+    private let options: PostgresSettings
     let readers: ReaderPool
 
-    init(_ options: PostgresOptions) throws(HandlerError) {
+    init(_ options: PostgresSettings) throws(HandlerError) {
         self.options = options
         steps = PostgresConnection(options, isReader: false)
         readers = ReaderPool { PostgresConnection(options, isReader: true) }

@@ -1,5 +1,4 @@
 import CPostgres
-import Glibc
 import Handlers
 import Platform
 
@@ -36,11 +35,16 @@ final class PostgresLink {
     ///   - settings: Names and values of libpq, of which the later ones count; a `dbname` may be a whole connection string.
     ///   - limit: How long an answer may take.
     init(_ settings: KeyValuePairs<String, String>, answerLimit limit: Duration) throws(PostgresError) {
-        let texts = settings.map { (strdup($0.key), strdup($0.value)) }
-        defer { for (name, value) in texts { free(name); free(value) } }
-        let names = texts.map { UnsafePointer($0.0) } + [nil]
-        let values = texts.map { UnsafePointer($0.1) } + [nil]
-        guard let connection = PQconnectdbParams(names, values, 1) else {
+        let texts = settings.flatMap { [Array($0.key.utf8CString), Array($0.value.utf8CString)] }
+        let starts = texts.reduce(into: [0]) { $0.append($0[$0.count - 1] + $1.count) }
+        let connection = Array(texts.joined()).withUnsafeBufferPointer { bytes in
+            let pointers = starts.dropLast().map { bytes.baseAddress?.advanced(by: $0) }
+            func every(_ first: Int) -> [UnsafePointer<CChar>?] {
+                stride(from: first, to: pointers.count, by: 2).map { pointers[$0] } + [nil]
+            }
+            return PQconnectdbParams(every(0), every(1), 1)
+        }
+        guard let connection else {
             throw PostgresError(state: "", message: "there is no memory for a connection")
         }
         self.connection = connection

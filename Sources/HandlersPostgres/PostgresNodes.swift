@@ -29,17 +29,18 @@ final class PostgresNodes: ProcessPresence, @unchecked Sendable {
         ])
 
     let number: Int
-    private let options: PostgresOptions
+    private let options: PostgresSettings
     let narrowedFiles: [String] = []
     let fileNumber: Int64? = nil
     private let notifications = Atomic<UInt32>(0)
     private let connection: Mutex<PostgresConnection>
 
     /// Registers a new node.
-    init(_ options: PostgresOptions) throws(HandlerError) {
+    init(_ options: PostgresSettings) throws(HandlerError) {
         let connection = PostgresConnection(options, isReader: false)
         let id =
-            try connection.firstOnce("SELECT nextval(pg_get_serial_sequence('node', 'id'))") { $0.integer(0) } ?? 0
+            try connection.firstOnce("SELECT nextval(pg_get_serial_sequence('node', 'id'))") { $0.integer(0) }
+            ?? 0
         // Locked before its row is there: others take a node without lock for dead.
         guard try Self.tryLock(id, connection) else {
             throw HandlerError(
@@ -83,7 +84,9 @@ final class PostgresNodes: ProcessPresence, @unchecked Sendable {
 
     func notifyOthers() {
         connection.withLock { connection in
-            try? connection.runOnce("SELECT pg_notify(?, ?)", binding: [.text(Self.channel), .text("\(number)")]) {
+            try? connection.runOnce(
+                "SELECT pg_notify(?, ?)", binding: [.text(Self.channel), .text("\(number)")]
+            ) {
                 (_) throws(HandlerError) in true
             }
         }

@@ -53,8 +53,10 @@ final class PostgresResult {
             // Sign-extended from its first byte.
             let start: Int64 = (bytes.first ?? 0) & 0x80 == 0 ? 0 : -1
             return .integer(bytes.reduce(start) { $0 << 8 | Int64($1) })
-        case .float4: return .real(Double(Float(bitPattern: UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self)))))
-        case .float8: return .real(Double(bitPattern: UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))))
+        case .float4:
+            return .real(Double(Float(bitPattern: UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self)))))
+        case .float8:
+            return .real(Double(bitPattern: UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))))
         case .text, .varchar, .char, .name, .unknown: return .text(String(decoding: bytes, as: UTF8.self))
         case .bytea: return .blob(Array(bytes))
         case .numeric:

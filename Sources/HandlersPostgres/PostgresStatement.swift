@@ -34,7 +34,8 @@ final class PostgresStatement {
     }
 
     /// - Returns: Whether the value is in its binary form.
-    private func append(_ value: SQLValue, _ index: Int, to bytes: inout [UInt8]) throws(HandlerError) -> Bool {
+    private func append(_ value: SQLValue, _ index: Int, to bytes: inout [UInt8]) throws(HandlerError) -> Bool
+    {
         func add<I: FixedWidthInteger>(_ integer: I) {
             withUnsafeBytes(of: integer.bigEndian) { bytes.append(contentsOf: $0) }
         }

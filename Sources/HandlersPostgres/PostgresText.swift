@@ -28,7 +28,8 @@ enum PostgresText {
 
     /// Returns an INSERT of one row with its table's column `id` as the last one; nil for another statement.
     static func insert(_ sql: String) -> (table: String, sql: String)? {
-        let pattern = /\s*INSERT INTO (?<table>\w+)\((?<columns>[^()]*)\)\s*VALUES \((?<values>.*)\)\s*/.dotMatchesNewlines()
+        let pattern = /\s*INSERT INTO (?<table>\w+)\((?<columns>[^()]*)\)\s*VALUES \((?<values>.*)\)\s*/
+            .dotMatchesNewlines()
         guard let match = sql.wholeMatch(of: pattern) else { return nil }
         return (
             String(match.table),
@@ -60,7 +61,8 @@ enum PostgresText {
             default: result += text
             }
         }
-        return result.replacing("lower(hex(randomblob(16)))", with: "replace(gen_random_uuid()::text, '-', '')")
+        return result.replacing(
+            "lower(hex(randomblob(16)))", with: "replace(gen_random_uuid()::text, '-', '')")
     }
 
     private enum Form { case space, other }
@@ -94,7 +96,8 @@ private struct Tokens: Sequence, IteratorProtocol {
     static func isWord(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), 0x80...: true
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), 0x80...:
+            true
         default: false
         }
     }

@@ -80,7 +80,8 @@ import Testing
         }
     }
 
-    @Test("H18 the clock of a step is read once it holds the write lock, not while it waits", .effectsInMemory)
+    @Test(
+        "H18 the clock of a step is read once it holds the write lock, not while it waits", .effectsInMemory)
     func clockAfterWaiting() throws {
         try withFolder { folder in
             let time = Atomic<Int64>(1)
@@ -138,7 +139,8 @@ import Testing
         }
     }
 
-    @Test("H18 values of every kind are stored and read back, with NULL distinguished from empty", .sqliteOnly)
+    @Test(
+        "H18 values of every kind are stored and read back, with NULL distinguished from empty", .sqliteOnly)
     func values() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -207,7 +209,8 @@ import Testing
         }
     }
 
-    @Test("H18 two statements in one string are refused: the second would be left out in silence", .sqliteOnly)
+    @Test(
+        "H18 two statements in one string are refused: the second would be left out in silence", .sqliteOnly)
     func twoStatements() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())

@@ -97,7 +97,7 @@ import XMPPTestKit
         let server = try PostgresServer.shared
         #expect(try PostgresServer.shared === server)
         let first = try server.makeDatabase()
-        var second: PostgresDatabase? = try server.makeDatabase()
+        var second: TestDatabase? = try server.makeDatabase()
         try first.query("CREATE TABLE note(text TEXT); INSERT INTO note VALUES ('here')")
         #expect(try first.query("SELECT text FROM note") == "here")
         let error = #expect(throws: TestServerError.self) { try second?.query("SELECT text FROM note") }

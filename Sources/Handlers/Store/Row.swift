@@ -135,7 +135,8 @@ extension SQLValue {
         switch self {
         case .null: 0
         case .integer(let integer): integer
-        case .real(let real): real.isNaN ? 0 : Int64(exactly: real.rounded(.towardZero)) ?? (real < 0 ? .min : .max)
+        case .real(let real):
+            real.isNaN ? 0 : Int64(exactly: real.rounded(.towardZero)) ?? (real < 0 ? .min : .max)
         case .text, .blob: Int64(leading(of: "+-0123456789")) ?? 0
         }
     }

@@ -19,15 +19,14 @@ extension PostgresServer {
     /// of files takes two checkpoints, 40 ms and 180 ms.
     /// - Parameter template: The database to copy, to which no session is open.
     /// - Throws: ``TestServerError`` `refused`.
-    package func makeDatabase(from template: String = "template0") throws(TestServerError) -> PostgresDatabase
-    {
+    package func makeDatabase(from template: String = "template0") throws(TestServerError) -> TestDatabase {
         let number = databases.withLock { number in
             number += 1
             return number
         }
         let name = "test_\(number)"
         try query("CREATE DATABASE \(name) TEMPLATE \(template)")
-        return PostgresDatabase(name: name, server: self)
+        return TestDatabase(name: name, server: self)
     }
 
     /// Runs SQL through `psql`, in one transaction if it consists of several statements.
@@ -48,7 +47,7 @@ extension PostgresServer {
 }
 
 /// A database of a ``PostgresServer``, which is dropped with its last reference.
-package final class PostgresDatabase: Sendable {
+package final class TestDatabase: Sendable {
     /// Its name.
     package let name: String
     /// Its server.

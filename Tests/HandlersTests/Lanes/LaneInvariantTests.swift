@@ -250,7 +250,8 @@ private struct Unknown: Handler {
     }
 
     @Test(
-        "H27 after any operation, each lane counts its places right, keeps its limit, lets no place stay free, and keeps the order of keys", .sqliteOnly,
+        "H27 after any operation, each lane counts its places right, keeps its limit, lets no place stay free, and keeps the order of keys",
+        .sqliteOnly,
         arguments: 1...4)
     func random(seed: Int) throws {
         try withRig([Work.self, Errand.self]) { rig in

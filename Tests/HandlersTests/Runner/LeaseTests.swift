@@ -170,7 +170,8 @@ private struct Slow: AsyncHandler {
     }
 
     @Test(
-        "H30 a runner without a thread that closes finishing sets aside what failed while the store did, without waiting", .sqliteOnly
+        "H30 a runner without a thread that closes finishing sets aside what failed while the store did, without waiting",
+        .sqliteOnly
     )
     func finishingUnsettled() async throws {
         try await withReleasedFolder { folder in
@@ -197,7 +198,8 @@ private struct Slow: AsyncHandler {
     }
 
     @Test(
-        "H30 what failed while the store did is tried again after a second, and not at once again and again", .sqliteOnly)
+        "H30 what failed while the store did is tried again after a second, and not at once again and again",
+        .sqliteOnly)
     func unsettledPause() async throws {
         try await withReleasedFolder { folder in
             let store = try openStore(folder.file(), [Slow.self, Gone.self])

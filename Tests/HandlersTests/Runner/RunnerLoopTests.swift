@@ -102,7 +102,8 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
         }
     }
 
-    @Test("A1 what another process schedules is found in any scope, and what nobody serves stays", .sqliteOnly)
+    @Test(
+        "A1 what another process schedules is found in any scope, and what nobody serves stays", .sqliteOnly)
     func survey() async throws {
         try await withRunners(3) { store, runners in
             for runner in runners { try runner.start() }

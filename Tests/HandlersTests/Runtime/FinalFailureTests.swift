@@ -255,7 +255,8 @@ private struct Program {
     }
 
     @Test(
-        "H30 X22 a row whose name and scope rotted to more than an event holds is quarantined and reported with their first 1024 bytes", .sqliteOnly
+        "H30 X22 a row whose name and scope rotted to more than an event holds is quarantined and reported with their first 1024 bytes",
+        .sqliteOnly
     )
     func rotted() throws {
         try withRig([Flaky<Never>.self]) { rig in

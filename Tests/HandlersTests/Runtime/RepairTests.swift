@@ -129,7 +129,9 @@ private struct Login: Handler {
         slot.record(RunningCall(handler: handler.rawValue, digest: digest))
     }
 
-    @Test("H13 a handler in which too many processes died is not called again, but kept with what arrived", .sqliteOnly)
+    @Test(
+        "H13 a handler in which too many processes died is not called again, but kept with what arrived",
+        .sqliteOnly)
     func deadly() throws {
         try withFolder { folder in
             var id = HandlerID<Job>(rawValue: 0)
@@ -164,7 +166,9 @@ private struct Login: Handler {
         func run(_ call: AsyncCall<Job>) async throws {}
     }
 
-    @Test("H13 H14 the deaths of processes that had leased an async handler count, and too many keep it back", .sqliteOnly)
+    @Test(
+        "H13 H14 the deaths of processes that had leased an async handler count, and too many keep it back",
+        .sqliteOnly)
     func deadlyAsync() throws {
         try withFolder { folder in
             var id = HandlerID<Job>(rawValue: 0)

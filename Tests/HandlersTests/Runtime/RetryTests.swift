@@ -394,7 +394,9 @@ import Testing
         }
     }
 
-    @Test("H13 a disk that is full while a retry runs is not its fault: no attempt is counted, nothing lost", .sqliteOnly)
+    @Test(
+        "H13 a disk that is full while a retry runs is not its fault: no attempt is counted, nothing lost",
+        .sqliteOnly)
     func fullDisk() throws {
         try withRig([Big.self]) { rig in
             let id = try rig.store.bind(Big().durable)
@@ -411,7 +413,8 @@ import Testing
     }
 
     @Test(
-        "H13 a disk that is full while a failing handler is quarantined gives the step up; it waits as before", .sqliteOnly
+        "H13 a disk that is full while a failing handler is quarantined gives the step up; it waits as before",
+        .sqliteOnly
     )
     func fullWhileQuarantining() throws {
         try withRig([Flaky<Standard>.self]) { rig in

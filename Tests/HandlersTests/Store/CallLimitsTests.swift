@@ -90,7 +90,8 @@ import Testing
     }
 
     @Test(
-        "X20 of calls that wait for a program that knows the handler, those beyond the bound are quarantined", .sqliteOnly,
+        "X20 of calls that wait for a program that knows the handler, those beyond the bound are quarantined",
+        .sqliteOnly,
         arguments: [(100_000, 10), (256, 1 << 20)])
     func waiting(_ calls: Int, _ size: Int) throws {
         try withFolder { folder in
@@ -133,7 +134,9 @@ import Testing
         var text: String
     }
 
-    @Test("X20 events that nobody consumes are limited in number and size; posting more is an error", .sqliteOnly)
+    @Test(
+        "X20 events that nobody consumes are limited in number and size; posting more is an error",
+        .sqliteOnly)
     func events() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())

@@ -5,7 +5,8 @@ import Testing
 
 @Suite(.serialized, .ownThread) struct ContentionTests {
     @Test(
-        "H7 two stores on one file from several threads: every handler that was bound ended once or waits", .sqliteOnly,
+        "H7 two stores on one file from several threads: every handler that was bound ended once or waits",
+        .sqliteOnly,
         .timeLimit(.minutes(2)))
     func conservation() async throws {
         try await withFolder { folder in

@@ -82,7 +82,9 @@ private struct Refused: Error {}
         }
     }
 
-    @Test("A3 when the store fails, all steps of the commit fail; an error of another store fails one step", .sqliteOnly)
+    @Test(
+        "A3 when the store fails, all steps of the commit fail; an error of another store fails one step",
+        .sqliteOnly)
     func storeFails() throws {
         try withFolder { folder in
             let store = try openStore(folder.file(), [])

@@ -96,7 +96,8 @@ import Testing
     // MARK: What a read cannot do
 
     @Test(
-        "H32 a statement that writes, or ends the transaction, is refused in a read and changes nothing", .sqliteOnly,
+        "H32 a statement that writes, or ends the transaction, is refused in a read and changes nothing",
+        .sqliteOnly,
         arguments: [
             "INSERT INTO note(text) VALUES ('x') RETURNING id", "DELETE FROM note", "PRAGMA user_version = 7",
             "CREATE TABLE other(x)", "VACUUM",
@@ -179,7 +180,8 @@ import Testing
     }
 
     @Test(
-        "H32 as many reads run at once as may, each on a connection that is kept; one more waits for the end of one", .sqliteOnly
+        "H32 as many reads run at once as may, each on a connection that is kept; one more waits for the end of one",
+        .sqliteOnly
     )
     func bound() throws {
         try withFolder { folder in
@@ -279,7 +281,8 @@ import Testing
     }
 
     @Test(
-        "H32 a file that was replaced or deleted is not read, on a connection that is open or on a new one", .sqliteOnly,
+        "H32 a file that was replaced or deleted is not read, on a connection that is open or on a new one",
+        .sqliteOnly,
         arguments: [true, false], [true, false])
     func replaced(hasRead: Bool, isReplaced: Bool) throws {
         try withFolder { folder in
@@ -303,7 +306,9 @@ import Testing
         }
     }
 
-    @Test("H32 a damaged page is an error of the reads that need it; once it is put back they work", .sqliteOnly)
+    @Test(
+        "H32 a damaged page is an error of the reads that need it; once it is put back they work", .sqliteOnly
+    )
     func damaged() throws {
         try withFolder { folder in
             let path = folder.file()

@@ -135,7 +135,8 @@ import Testing
     }
 
     @Test(
-        "H18 what a statement that is still running forbids is reported as such, not as a lock of another process"
+        "H18 what a statement that is still running forbids is reported as such, not as a lock of another process",
+        .effectsInMemory
     )
     func ownLock() throws {
         try withFolder { folder in

@@ -10,7 +10,7 @@ import Testing
 /// With PostgreSQL each path stands for a database of the server that the tests share.
 enum TestEngine {
     static let isPostgres = ProcessInfo.processInfo.environment["HANDLERS_TEST_ENGINE"] == "postgres"
-    private static let databases = Mutex<[String: PostgresDatabase]>([:])
+    private static let databases = Mutex<[String: TestDatabase]>([:])
 
     /// Opens the store of a test.
     static func open(
@@ -29,7 +29,7 @@ enum TestEngine {
     }
 
     /// A database with the tables of handlers, which a copy has at once.
-    private static let template = Result { () throws -> PostgresDatabase in
+    private static let template = Result { () throws -> TestDatabase in
         let database = try PostgresServer.shared.makeDatabase()
         _ = try HandlerStore(
             postgres: database.connection(), registry: HandlerRegistry(), schemas: [], role: .main,
@@ -37,7 +37,7 @@ enum TestEngine {
         return database
     }
 
-    private static func database(_ path: String) throws -> PostgresDatabase {
+    private static func database(_ path: String) throws -> TestDatabase {
         try databases.withLock { databases in
             if let known = databases[path] { return known }
             let new = try PostgresServer.shared.makeDatabase(from: template.get().name)

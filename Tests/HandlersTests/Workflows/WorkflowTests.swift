@@ -178,7 +178,9 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 an operation that failed fails in each run, with the same sentence and without effects", .effectsInMemory)
+    @Test(
+        "H31 an operation that failed fails in each run, with the same sentence and without effects",
+        .effectsInMemory)
     func failedStep() async throws {
         let shots = Sink<Int>()
         try await withFlow({ flow in
@@ -308,7 +310,8 @@ private struct Undo: Handler {
     }
 
     @Test(
-        "H31 the keys that a canceled workflow waits for are free at once, also while its compensation fails", .effectsInMemory,
+        "H31 the keys that a canceled workflow waits for are free at once, also while its compensation fails",
+        .effectsInMemory,
         arguments: [0, 1, 3])
     func freesKeys(failures: Int) async throws {
         defer { Undo.failures.store(0, ordering: .relaxed) }
@@ -446,7 +449,8 @@ private struct Undo: Handler {
     }
 
     @Test(
-        "H31 a workflow that awaits something else is parked with a sentence, and can do nothing any more", .effectsInMemory,
+        "H31 a workflow that awaits something else is parked with a sentence, and can do nothing any more",
+        .effectsInMemory,
         arguments: [false, true])
     func foreignWait(whileDriven: Bool) async throws {
         let late = Sink<String>()

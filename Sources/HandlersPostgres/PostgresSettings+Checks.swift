@@ -1,6 +1,6 @@
 import Handlers
 
-extension PostgresOptions {
+extension PostgresSettings {
     /// Prepares a new connection, and refuses a server that does not keep what it is to promise.
     func prepare(_ link: PostgresLink, isReader: Bool) throws(HandlerError) {
         guard link.serverVersion >= Self.oldestVersion else {

@@ -14,7 +14,7 @@ public enum PostgresDurability: Sendable {
 }
 
 /// How a store reaches its database, and what it asks of the server.
-struct PostgresOptions: Sendable {
+struct PostgresSettings: Sendable {
     /// The oldest server, as libpq counts: pipelines and `in_hot_standby`.
     static let oldestVersion: Int32 = 140_000
 

@@ -1,0 +1,61 @@
+import Handlers
+import TestServers
+
+@testable import HandlersPostgres
+
+/// Adds a note, and fails if it is told to.
+struct Note: Handler {
+    static let id = "test.note"
+    static let retry = RetryPolicy.never
+
+    var text: String
+    var fails = false
+
+    func run(_ call: borrowing Call<Int>) throws {
+        try call.step.write("INSERT INTO note(text) VALUES (?)", text)
+        if fails { throw Refusal() }
+    }
+}
+
+struct Refusal: Error {}
+
+let notes = Schema(
+    module: "notes",
+    migrations: [
+        """
+        CREATE TABLE note(id INTEGER PRIMARY KEY, text TEXT NOT NULL);
+        CREATE TABLE balance(id INTEGER PRIMARY KEY, total INTEGER NOT NULL);
+        INSERT INTO balance VALUES (1, 0);
+        """
+    ])
+
+/// Opens a store in a database of the shared server.
+func openStore(
+    _ database: TestDatabase, schemas: [Schema] = [notes], durability: PostgresDurability? = .onPrimary,
+    settings: String = ""
+) throws -> HandlerStore {
+    try HandlerStore(
+        postgres: "\(database.connection()) \(settings)", registry: HandlerRegistry([Note.self]),
+        schemas: schemas, role: .main, durability: durability, time: .system, log: nil,
+        system: SystemServices())
+}
+
+/// Lends a store in a new database.
+func withStore(_ body: (HandlerStore, TestDatabase) throws -> Void) throws {
+    let database = try PostgresServer.shared.makeDatabase()
+    try body(try openStore(database), database)
+}
+
+extension HandlerStore {
+    func texts() throws -> [String] {
+        try read { snapshot in try snapshot.all("SELECT text FROM note ORDER BY id") { $0.text(0) } }
+    }
+}
+
+/// The code with which `body` fails; nil when it does not.
+func code(_ body: () throws -> Void) -> ErrorCode<HandlerError>? {
+    do {
+        try body()
+        return nil
+    } catch { return (error as? HandlerError)?.code }
+}
