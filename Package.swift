@@ -300,6 +300,7 @@ let package = Package(
             name: "HandlersPostgresTests",
             dependencies: [
                 "Handlers", "HandlersPostgres", "Platform", "TestServers", "TestSupport", "TestThreads",
+                "XMPPAccount", "XMPPCore", "XMPPModules",
             ]),
         .testTarget(
             name: "HandlersTestKitTests",

@@ -312,7 +312,8 @@ final class PostgresConnection: SQLConnection {
                 do throws(PostgresError) {
                     try link.send(statement, encoded)
                     return try link.receive()
-                } catch  where error.isStale && !isStale {
+                } catch {
+                    guard error.isStale, !isStale else { throw error }
                     isStale = true
                     link.forget(sql)
                     try link.send("ROLLBACK TO SAVEPOINT statement")

@@ -87,6 +87,12 @@ public final class Account: Sendable {
                 "this OpenSSL offers no \(hash.rawValue); activate its default provider in openssl.cnf, or unset OPENSSL_CONF"
             )
         }
+        guard !store.filePath.isEmpty else {
+            throw AccountError(
+                .invalidConfiguration,
+                "an account needs a store in a file, and \(store.path) is none; open one with HandlerStore(path:)"
+            )
+        }
         let modules = try ModuleList(configuration.modules)
         try modules.checkTables(in: store)
         for file in store.narrowedFiles { configuration.log(.warning, .session, PrivateFile.narrowed(file)) }
