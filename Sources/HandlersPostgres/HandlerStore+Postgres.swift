@@ -32,18 +32,17 @@ extension HandlerStore {
         durability: PostgresDurability = .onStandby, time: TimeSource = .system, log: HandlerLog? = nil
     ) throws {
         try self.init(
-            postgres: settings, registry: registry, schemas: schemas, role: role, durability: durability,
-            time: time, log: log, system: SystemServices())
+            PostgresSettings(settings, durability: durability), registry: registry, schemas: schemas,
+            role: role, time: time, log: log)
     }
 
-    /// - Parameter durability: When a commit counts as done; nil in tests, for any server.
     package convenience init(
-        postgres settings: String, registry: HandlerRegistry, schemas: [Schema], role: Role,
-        durability: PostgresDurability?, time: TimeSource, log: HandlerLog?, system: SystemServices
+        _ settings: PostgresSettings, registry: HandlerRegistry, schemas: [Schema], role: Role,
+        time: TimeSource, log: HandlerLog?
     ) throws {
-        let options = try PostgresSettings(settings, durability: durability)
         try self.init(
-            PostgresDatabase(options), registry: registry, schemas: schemas, role: role, time: time, log: log,
-            system: system)
+            PostgresDatabase(settings), registry: registry, schemas: schemas, role: role, time: time,
+            log: log,
+            system: SystemServices())
     }
 }

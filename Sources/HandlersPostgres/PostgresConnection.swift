@@ -9,21 +9,26 @@ import Platform
 /// next read or with the commit. Where that is not enough – a statement fails, or a part is to be undone after it has written – the
 /// transaction is rolled back and the step runs once more, carefully: each statement is awaited, and savepoints are set.
 ///
-/// Steps of several processes run side by side. One that would overwrite a row which another has changed meanwhile runs again, too
-/// (isolation level REPEATABLE READ), so a step sees one state of the database, as with SQLite. Where two steps would not write
-/// the same row and must still not cross, they take a named lock (``lock(_:)``).
+/// Steps of all stores of a database run one after the other, as with SQLite: each takes a lock in the server with its first
+/// statement, and gives it back when it is committed. Otherwise a handler that is bound for a key and a signal with that key could
+/// miss each other: neither step would see what the other is about to commit.
 final class PostgresConnection: SQLConnection {
     private enum Mode {
         case optimistic, careful
     }
 
-    /// How often a step is run again because others changed the same rows.
+    /// How often a step is run again because programs other than stores changed the same rows.
     private static let conflictLimit = 30
+    /// What follows sees what the one has committed for which it waits: each statement does, in the isolation level READ COMMITTED.
+    private static let lockSteps =
+        "SELECT pg_advisory_xact_lock(hashtextextended('durable-handlers ' || current_schema(), 0))"
 
     let path: String
     private let options: PostgresSettings
     private let isReader: Bool
     private var link: PostgresLink?
+    /// Whether it has reached a server that fits.
+    private var wasConnected = false
     private var mode = Mode.optimistic
     /// Why the step that failed is to be run again.
     private var repetition: Repetition?
@@ -57,9 +62,23 @@ final class PostgresConnection: SQLConnection {
         if let link, !link.isLost { return link }
         drawn = [:]
         link = nil
-        let new = try options.connect(isReader: isReader)
+        let new = try wasConnected ? reconnect() : options.connect(isReader: isReader)
+        wasConnected = true
         link = new
         return new
+    }
+
+    /// Connects again, and waits while no server takes it, as while a standby is promoted.
+    private func reconnect() throws(HandlerError) -> PostgresLink {
+        let end = ContinuousClock.now + options.outageLimit
+        while true {
+            do throws(HandlerError) {
+                return try options.connect(isReader: isReader)
+            } catch {
+                guard error.isStorageFailure, ContinuousClock.now < end else { throw error }
+                SystemThread.sleep(microseconds: 100_000)
+            }
+        }
     }
 
     private func using<R>(
@@ -85,6 +104,9 @@ final class PostgresConnection: SQLConnection {
             repetition = .onNewConnection
         } else if error.isConflict {
             repetition = .afterConflict
+        } else if error.isLocked {
+            // The next one would wait as long.
+            repetition = nil
         } else if mode == .optimistic {
             repetition = .carefully
         }
@@ -98,7 +120,8 @@ final class PostgresConnection: SQLConnection {
         if isOpen { rollBack() }
         let link = try connected()
         do throws(PostgresError) {
-            try link.send("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            try link.send("BEGIN")
+            try link.send(Self.lockSteps)
         } catch {
             throw error.handlerError(path, doing: "beginning a step")
         }
@@ -123,6 +146,10 @@ final class PostgresConnection: SQLConnection {
 
     func commit() throws(HandlerError) {
         guard let link, isOpen else { throw unavailable }
+        if options.runsTwice, mode == .optimistic {
+            repetition = .carefully
+            throw HandlerError(.databaseLocked, "this step runs a second time")
+        }
         step += 1
         if let node {
             // Refused when others have taken this node for dead: its row is gone.
@@ -381,20 +408,6 @@ final class PostgresConnection: SQLConnection {
         try using("waiting for notifications") { (link) throws(PostgresError) in
             try link.takeNotifications()
         }
-    }
-
-    // MARK: Locks
-
-    /// Runs `body` while no other process holds the lock of that name. It is taken before a transaction begins, which then sees what
-    /// the one has committed for which it waited.
-    func withLock(_ name: String, _ body: () throws(HandlerError) -> Void) throws(HandlerError) {
-        try executeOnce("SELECT pg_advisory_lock(hashtextextended(?, 0))", ["durable-handlers \(name)"])
-        defer {
-            // It is gone with the connection, too.
-            try? executeOnce(
-                "SELECT pg_advisory_unlock(hashtextextended(?, 0))", ["durable-handlers \(name)"])
-        }
-        try body()
     }
 
     // MARK: Ids

@@ -26,17 +26,12 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
         try Schema.checkModules(of: schemas)
         if try Schema.areCurrent(schemas, in: steps) { return [] }
         var migrated: [String] = []
-        // Before the transaction, which would not see what the one has made for which it waited.
-        try steps.withLock("migration") { () throws(HandlerError) in
-            steps.beCareful()
-            try steps.begin()
-            do throws(HandlerError) {
-                migrated = try Schema.migrate(schemas, in: steps)
-                try steps.commit()
-            } catch {
-                steps.rollBack()
-                throw error
-            }
+        steps.beCareful()
+        try steps.begin()
+        try steps.rollingBackOnError { () throws(HandlerError) in
+            // Looks again: another process may have been first.
+            migrated = try Schema.migrate(schemas, in: steps)
+            try steps.commit()
         }
         return migrated
     }

@@ -8,7 +8,9 @@ struct PostgresError: Error {
     let message: String
 
     /// Whether two transactions stood in each other's way, so that one of them runs again.
-    var isConflict: Bool { ["40001", "40P01", "55P03"].contains(state) }
+    var isConflict: Bool { ["40001", "40P01"].contains(state) }
+    /// Whether others held a lock for too long.
+    var isLocked: Bool { state == "55P03" }
     /// Whether the connection cannot be used any more: it is lost, or its server goes away or lost its rights to write.
     var isLost: Bool { state.isEmpty || state.hasPrefix("57P") || state.hasPrefix("08") }
     /// Whether a table has changed since a statement was prepared.
@@ -23,6 +25,11 @@ struct PostgresError: Error {
             HandlerError(
                 .databaseLocked,
                 "other steps kept changing the same rows of \(path) while this one was \(doing) (\(message)); run it again, or let one program write them"
+            )
+        case _ where isLocked:
+            HandlerError(
+                .databaseLocked,
+                "the database \(path) is locked by another process; wait for it, or stop the process that holds a transaction open"
             )
         case _ where isLost:
             HandlerError(

@@ -13,6 +13,7 @@ extension PostgresSettings {
         do throws(PostgresError) {
             // What a program or a role may have set otherwise would lose commits.
             if durability != nil { try link.send("SET synchronous_commit = on") }
+            try link.send("SET lock_timeout = '5s'")
             try link.send("SET idle_in_transaction_session_timeout = '60s'")
             try link.send(
                 """

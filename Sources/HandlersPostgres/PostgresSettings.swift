@@ -1,5 +1,5 @@
 import CPostgres
-import Handlers
+package import Handlers
 
 /// What a server has to promise before a commit counts as done.
 ///
@@ -14,7 +14,7 @@ public enum PostgresDurability: Sendable {
 }
 
 /// How a store reaches its database, and what it asks of the server.
-struct PostgresSettings: Sendable {
+package struct PostgresSettings: Sendable {
     /// The oldest server, as libpq counts: pipelines and `in_hot_standby`.
     static let oldestVersion: Int32 = 140_000
 
@@ -24,10 +24,17 @@ struct PostgresSettings: Sendable {
     let durability: PostgresDurability?
     /// How long an answer of the server may take before the connection counts as lost.
     var answerLimit = Duration.seconds(30)
+    /// How long a step waits for a database that was there and is away, as while a standby is promoted.
+    var outageLimit = Duration.seconds(30)
+    /// Whether each step runs a second time, for tests of what it does in memory.
+    let runsTwice: Bool
     /// Names the database in messages, without a password.
     let name: String
 
-    init(_ settings: String, durability: PostgresDurability?) throws(HandlerError) {
+    package init(
+        _ settings: String, durability: PostgresDurability?, runsTwice: Bool = false
+    ) throws(HandlerError) {
+        self.runsTwice = runsTwice
         self.settings = settings
         self.durability = durability
         var message: UnsafeMutablePointer<CChar>?

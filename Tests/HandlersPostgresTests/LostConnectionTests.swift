@@ -31,6 +31,29 @@ import Testing
         }
     }
 
+    @Test("G6 a step waits for a database that is away, and is stored once when it is back")
+    func outage() throws {
+        let server = try PostgresServer()
+        try server.start()
+        defer { server.close() }
+        let database = try server.makeDatabase()
+        defer { withExtendedLifetime(database) {} }
+        let store = try openStore(database)
+        server.kill()
+        let runs = Atomic<Int>(0)
+        let stepping = try SystemThread("stepping") {
+            try? store.step { step in
+                runs.add(1, ordering: .relaxed)
+                try step.write("INSERT INTO note(text) VALUES ('a')")
+            }
+        }
+        // It has found the server away by now, or finds it back: both must be stored.
+        SystemThread.sleep(microseconds: 300_000)
+        try server.start()
+        stepping.join()
+        #expect(try store.texts() == ["a"])
+    }
+
     /// A server of its own, whose commits wait for a standby that is not there.
     private func withWaitingCommit(
         end command: String, _ check: (_ runs: Int, _ texts: [String]) throws -> Void

@@ -135,6 +135,44 @@ import Testing
         #expect(try database.query("SELECT total FROM balance") == "80")
     }
 
+    @Test("G4 two steps that look at what the other is about to write do not cross")
+    func crossing() throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        defer { withExtendedLifetime(database) {} }
+        let stores = try (0..<2).map { _ in try openStore(database) }
+        for round in 0..<20 {
+            let threads = try stores.map { store in
+                try SystemThread("looking") {
+                    try? store.step { step in
+                        let found = try step.first("SELECT count(*) FROM note WHERE text = ?", "\(round)") {
+                            $0.integer(0)
+                        }
+                        // Only the first of both finds none.
+                        if found == 0 { try step.write("INSERT INTO note(text) VALUES (?)", "\(round)") }
+                    }
+                }
+            }
+            for thread in threads { thread.join() }
+        }
+        let texts = try stores[0].texts()
+        #expect(texts == (0..<20).map { "\($0)" })
+    }
+
+    @Test("G4 a step that others keep waiting says so")
+    func locked() throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        defer { withExtendedLifetime(database) {} }
+        let (holder, store) = (try openStore(database), try openStore(database))
+        try holder.step { step in
+            try step.write("INSERT INTO note(text) VALUES ('a')")
+            _ = try step.all("SELECT 1") { $0.integer(0) }
+            let waiting = code { try store.step { try $0.write("INSERT INTO note(text) VALUES ('b')") } }
+            #expect(waiting == .databaseLocked)
+        }
+        let texts = try store.texts()
+        #expect(texts == ["a"])
+    }
+
     @Test(
         "G4 a statement that was prepared before a table changed works, also when another store has changed it"
     )

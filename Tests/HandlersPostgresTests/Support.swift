@@ -31,13 +31,11 @@ let notes = Schema(
 
 /// Opens a store in a database of the shared server.
 func openStore(
-    _ database: TestDatabase, schemas: [Schema] = [notes], durability: PostgresDurability? = .onPrimary,
-    settings: String = ""
+    _ database: TestDatabase, schemas: [Schema] = [notes], durability: PostgresDurability? = .onPrimary
 ) throws -> HandlerStore {
     try HandlerStore(
-        postgres: "\(database.connection()) \(settings)", registry: HandlerRegistry([Note.self]),
-        schemas: schemas, role: .main, durability: durability, time: .system, log: nil,
-        system: SystemServices())
+        PostgresSettings(database.connection(), durability: durability),
+        registry: HandlerRegistry([Note.self]), schemas: schemas, role: .main, time: .system, log: nil)
 }
 
 /// Lends a store in a new database.

@@ -4,7 +4,7 @@
     import Testing
 
     /// Child processes that kill themselves at a failpoint of the step; the parent reads what is left.
-    @Suite(.serialized, .ownThread, .sqliteOnly) struct KillTests {
+    @Suite(.serialized, .ownThread) struct KillTests {
         /// Binds one handler, lets a child process end or invalidate it and die at `failpoint`, and returns the store
         /// as the next process finds it.
         private func kill(

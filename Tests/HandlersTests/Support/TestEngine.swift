@@ -6,10 +6,12 @@ import TestServers
 import Testing
 
 /// The engine on which these tests run: SQLite, or PostgreSQL when the environment variable `HANDLERS_TEST_ENGINE` is `postgres`.
+/// With `postgres-twice` each step runs twice there.
 ///
-/// With PostgreSQL each path stands for a database of the server that the tests share.
+/// With PostgreSQL each path stands for a database of the server that the tests share; child processes find it by a file there.
 enum TestEngine {
-    static let isPostgres = ProcessInfo.processInfo.environment["HANDLERS_TEST_ENGINE"] == "postgres"
+    private static let name = ProcessInfo.processInfo.environment["HANDLERS_TEST_ENGINE"] ?? "sqlite"
+    static let isPostgres = name.hasPrefix("postgres")
     private static let databases = Mutex<[String: TestDatabase]>([:])
 
     /// Opens the store of a test.
@@ -24,16 +26,24 @@ enum TestEngine {
                 busyTimeout: busyTimeout, time: time, log: log)
         }
         return try HandlerStore(
-            postgres: database(path).connection(), registry: registry, schemas: schemas, role: role,
-            durability: nil, time: time, log: log, system: SystemServices())
+            PostgresSettings(connection(path), durability: nil, runsTwice: name == "postgres-twice"),
+            registry: registry, schemas: schemas, role: role, time: time, log: log)
+    }
+
+    private static func connection(_ path: String) throws -> String {
+        let file = path + ".postgres"
+        if let known = try? String(contentsOfFile: file, encoding: .utf8) { return known }
+        let new = try database(path).connection()
+        try new.write(toFile: file, atomically: true, encoding: .utf8)
+        return new
     }
 
     /// A database with the tables of handlers, which a copy has at once.
     private static let template = Result { () throws -> TestDatabase in
         let database = try PostgresServer.shared.makeDatabase()
         _ = try HandlerStore(
-            postgres: database.connection(), registry: HandlerRegistry(), schemas: [], role: .main,
-            durability: nil, time: .system, log: nil, system: SystemServices())
+            PostgresSettings(database.connection(), durability: nil), registry: HandlerRegistry(),
+            schemas: [], role: .main, time: .system, log: nil)
         return database
     }
 
