@@ -43,11 +43,12 @@ enum PostgresText {
         var words: [String] = []
         for token in Tokens(script) {
             let text = String(decoding: token, as: UTF8.self)
-            guard let first = token.first, Tokens.isWord(first) else {
-                if first(token) == .other { words = [] }
+            guard token.first.map(Tokens.isWord) ?? false else {
+                if !Tokens.isSpace(token) { words = [] }
                 result += text
                 continue
             }
+            // The words since the last other sign.
             words.append(text.uppercased())
             switch words.last {
             case "INTEGER": result += "BIGINT"
@@ -63,13 +64,6 @@ enum PostgresText {
         }
         return result.replacing(
             "lower(hex(randomblob(16)))", with: "replace(gen_random_uuid()::text, '-', '')")
-    }
-
-    private enum Form { case space, other }
-
-    private static func first(_ token: ArraySlice<UInt8>) -> Form {
-        token.allSatisfy { $0 == 32 || $0 == 10 || $0 == 9 || $0 == 13 } || token.starts(with: Tokens.comment)
-            ? .space : .other
     }
 
     /// Returns what a statement does.
@@ -100,6 +94,11 @@ private struct Tokens: Sequence, IteratorProtocol {
             true
         default: false
         }
+    }
+
+    /// Whether it means nothing.
+    static func isSpace(_ token: ArraySlice<UInt8>) -> Bool {
+        token.starts(with: comment) || token.allSatisfy { [9, 10, 13, 32].contains($0) }
     }
 
     mutating func next() -> ArraySlice<UInt8>? {
