@@ -6,7 +6,7 @@ import Platform
 /// ## Optimistic, then careful
 ///
 /// Round trips and savepoints are what a step costs here. So a step runs without savepoints at first, and writes travel with the
-/// next read or with the commit. Where that is not enough – a statement fails, or a part is to be undone after it has written – the
+/// next read or with the commit. Where that is not enough, because a statement fails or a part is to be undone after it has written, the
 /// transaction is rolled back and the step runs once more, carefully: each statement is awaited, and savepoints are set.
 ///
 /// Steps of all stores of a database run one after the other, as with SQLite: each takes a lock in the server with its first
@@ -40,7 +40,7 @@ final class PostgresConnection: SQLConnection {
     private var drawn: [String: [Int64]] = [:]
     /// The statements of ``insert(_:binding:)`` with their ids.
     private var inserts: [String: (table: String, sql: String)] = [:]
-    /// The state of the store's node; nil for a connection that has none.
+    /// The store's node, which fences its steps; nil for a connection that has none.
     var node: Int64?
     /// The number of the step that commits.
     private var step: Int64 = 0
@@ -165,8 +165,13 @@ final class PostgresConnection: SQLConnection {
             }
         } catch {
             let known = failed(error, "committing")
-            guard repetition == .onNewConnection, try hasCommitted(known) else { throw known }
+            guard repetition == .onNewConnection else { throw known }
+            // While the doubt lasts it may not run again: it would be done twice.
             repetition = nil
+            guard try hasCommitted() else {
+                repetition = .onNewConnection
+                throw known
+            }
         }
         isOpen = false
         mode = .optimistic
@@ -175,7 +180,7 @@ final class PostgresConnection: SQLConnection {
 
     /// Whether a step is committed whose connection was lost in its commit. The number of the transaction would not tell: a standby
     /// that is promoted gives numbers anew.
-    private func hasCommitted(_ error: HandlerError) throws(HandlerError) -> Bool {
+    private func hasCommitted() throws(HandlerError) -> Bool {
         guard let node else { return false }
         isOpen = false
         self.link = nil
