@@ -317,7 +317,7 @@ struct ClientTests {
         let ending = try home.run("send", as: "alice", ["bob@localhost", "patience", "--wait", "1"])
         #expect(ending.status == 1, "\(ending)")
         #expect(ending.complaint.contains("is stored and goes out with the next"), "\(ending)")
-        try home.server.start(deadline: .now + .seconds(30))
+        try home.server.start()
         #expect(try home.run("login", as: "alice").status == 0)
         #expect(try home.listen("bob").shown().hasSuffix("alice@localhost: patience"))
     }
@@ -328,7 +328,7 @@ struct ClientTests {
         let listening = try home.start("listen", as: "bob")
         try listening.complains(until: "not connected: 127.0.0.1")
         try listening.complains(until: "trying again in 1 s")
-        try home.server.start(deadline: .now + .seconds(30))
+        try home.server.start()
         try listening.complains(until: "listening as")
         #expect(try home.run("send", as: "alice", ["bob@localhost", "at last"]).status == 0)
         #expect(try listening.shown().hasSuffix("alice@localhost: at last"))
@@ -377,7 +377,7 @@ private final class ClientHome: Sendable {
         server = try ServerKind.prosody.makeServer(
             folder: folder.path + "/server", certificate: certificate)
         for user in ["alice", "bob"] { try server.addAccount(user, password: Self.password) }
-        try server.start(deadline: .now + .seconds(30))
+        try server.start()
     }
 
     deinit { server.close(grace: .seconds(5)) }

@@ -14,8 +14,8 @@ import Synchronization
 /// ```
 ///
 /// It runs in an Erlang node without a name, so that no epmd is started and no cookie is written. A few lines of Erlang read
-/// commands from standard input, as a replacement for `ejabberdctl`. When the input ends, the node stops. Starting takes about 3 s,
-/// so tests share one server where they can.
+/// commands from standard input, as a replacement for `ejabberdctl`. When the input ends, the node stops. Starting takes about 3 s
+/// of a processor, so tests share one server where they can, and one server starts after the other.
 package final class EjabberdServer: TestServer {
     package let domain: String
     package let folder: String
@@ -25,6 +25,8 @@ package final class EjabberdServer: TestServer {
     let keyFile: String
     package let ports: ServerPorts
     package let process: ServerProcess
+    /// Held by the server that starts.
+    private static let turn = Mutex<Void>(())
     /// Accounts to add at the next start.
     private let accounts = Mutex<[String: String]>([:])
 
@@ -66,12 +68,14 @@ package final class EjabberdServer: TestServer {
 
     // MARK: - Life
 
-    package func start(deadline: ContinuousClock.Instant) throws(TestServerError) {
-        try process.start { () throws(TestServerError) in
-            try ServerProcess.write(options.configuration(of: self), to: configurationFile)
-            return try launch()
-        } wait: { child throws(TestServerError) in
-            try self.waitUntilReady(child, deadline: deadline)
+    package func start(patience: Duration) throws(TestServerError) {
+        try Self.turn.withLock { _ throws(TestServerError) in
+            try process.start { () throws(TestServerError) in
+                try ServerProcess.write(options.configuration(of: self), to: configurationFile)
+                return try launch()
+            } wait: { child throws(TestServerError) in
+                try self.waitUntilReady(child, patience: patience)
+            }
         }
         for (user, password) in accounts.withLock({ $0 }) {
             try addAccount(user, password: password)
@@ -211,16 +215,13 @@ package final class EjabberdServer: TestServer {
         return ""
     }()
 
-    private func waitUntilReady(
-        _ child: ChildProcess, deadline: ContinuousClock.Instant
-    ) throws(TestServerError) {
-        let answer: String?
-        do throws(ChildProcessError) {
-            answer = try child.output?.readLine(deadline: deadline) { $0.hasPrefix("> ") }
-        } catch { throw process.failure(error.message, log: log) }
-        guard answer == "> ready" else { throw process.failure("It says \(answer ?? "nothing")", log: log) }
+    private func waitUntilReady(_ child: ChildProcess, patience: Duration) throws(TestServerError) {
+        let answer = try process.firstLine(of: child, patience: patience, log: { log }) {
+            $0.hasPrefix("> ")
+        }
+        guard answer == "> ready" else { throw process.failure("It says \(answer)", log: log) }
         // ejabberd accepts connections only some milliseconds after it reports its start.
         let awaited = [ports.startTLS, ports.directTLS] + (options.largestUpload == nil ? [] : [ports.web])
-        try process.waitUntilListening(awaited, child, deadline: deadline) { log }
+        try process.waitUntilListening(awaited, child, patience: patience) { log }
     }
 }

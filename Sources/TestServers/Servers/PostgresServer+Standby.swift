@@ -24,7 +24,7 @@ extension PostgresServer {
                 "--checkpoint=fast", "--no-sync", "--create-slot", "--slot=\(name)",
             ], in: standby.folder)
         try installation.write(Data(), to: "\(standby.dataFolder)/standby.signal")
-        try standby.start(deadline: deadline)
+        try standby.start()
         if synchronous {
             let names = standing.withLock { $0.synchronousStandbys }
             try setSynchronousStandbys(names + [name])

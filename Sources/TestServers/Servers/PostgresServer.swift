@@ -16,7 +16,7 @@ import XMPPTestKit
 /// try standby.promote()
 /// ```
 ///
-/// Data and port stay the same across ``close(grace:)``, ``kill()`` and the next ``start(deadline:)``. The server ends and its
+/// Data and port stay the same across ``close(grace:)``, ``kill()`` and the next ``start(patience:)``. The server ends and its
 /// folder is removed with the last reference to this object, and with this process, even by SIGKILL.
 package final class PostgresServer: Sendable {
     /// A way to reach the server.
@@ -127,10 +127,9 @@ package final class PostgresServer: Sendable {
     // MARK: - Life
 
     /// Starts the server and waits until it accepts connections, after recovery if it was killed.
+    /// - Parameter patience: How long it may do nothing, neither write to its log nor use a processor, until it counts as stuck.
     /// - Throws: ``TestServerError`` `wrongState` when the server runs, or `startFailed` with the end of its log.
-    package func start(
-        deadline: ContinuousClock.Instant = .now + .seconds(60)
-    ) throws(TestServerError) {
+    package func start(patience: Duration = .seconds(30)) throws(TestServerError) {
         try process.start { () throws(TestServerError) in
             try writeConfiguration()
             return try process.launch { () throws(ChildProcessError) in
@@ -139,7 +138,7 @@ package final class PostgresServer: Sendable {
                     errors: .file(process.console), lastSignal: "QUIT")
             }
         } wait: { child throws(TestServerError) in
-            try process.wait("It is not ready", child, deadline: deadline, log: { "" }) {
+            try process.wait("It is not ready", child, patience: patience, log: { "" }) {
                 let lines = postmasterFile
                 return lines.count > 7 && lines[0] == "\(child.processID)" && lines[7].hasPrefix("ready")
             }

@@ -12,7 +12,7 @@ import Platform
 /// defer { server.close() }
 /// ```
 ///
-/// Data and ports stay the same across ``close()``, ``kill()`` and the next ``start(deadline:)``. Prosody ends with this process,
+/// Data and ports stay the same across ``close()``, ``kill()`` and the next ``start(patience:)``. Prosody ends with this process,
 /// and with the last reference to this object.
 package final class ProsodyServer: TestServer {
     package let domain: String
@@ -58,13 +58,13 @@ package final class ProsodyServer: TestServer {
 
     // MARK: - Life
 
-    package func start(deadline: ContinuousClock.Instant) throws(TestServerError) {
+    package func start(patience: Duration) throws(TestServerError) {
         try process.start { () throws(TestServerError) in
             try ServerProcess.write(options.configuration(of: self), to: configurationFile)
             return try launch()
         } wait: { child throws(TestServerError) in
             // Prosody does not report that it is ready.
-            try self.process.waitUntilListening(self.awaitedPorts, child, deadline: deadline) { self.log }
+            try self.process.waitUntilListening(self.awaitedPorts, child, patience: patience) { self.log }
         }
     }
 

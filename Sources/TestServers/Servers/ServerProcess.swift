@@ -85,9 +85,9 @@ package final class ServerProcess: Sendable {
     ///
     /// - Parameter log: Returns the server's log so far.
     func waitUntilListening(
-        _ ports: [LoopbackPort], _ child: ChildProcess, deadline: ContinuousClock.Instant, log: () -> String
+        _ ports: [LoopbackPort], _ child: ChildProcess, patience: Duration, log: () -> String
     ) throws(TestServerError) {
-        try wait("It does not listen yet", child, deadline: deadline, log: log) {
+        try wait("It does not listen yet", child, patience: patience, log: log) {
             ports.allSatisfy(\.isListening)
         }
     }
@@ -95,24 +95,50 @@ package final class ServerProcess: Sendable {
     /// Waits until a condition holds that no event reports.
     ///
     /// - Parameters:
-    ///   - shortfall: The sentence for an error at the deadline.
+    ///   - shortfall: The sentence for an error when the server is stuck.
+    ///   - patience: How long the server may do nothing (``StartProgress``).
     ///   - log: Returns the server's log so far.
     func wait(
-        _ shortfall: String, _ child: ChildProcess, deadline: ContinuousClock.Instant, log: () -> String,
+        _ shortfall: String, _ child: ChildProcess, patience: Duration, log: () -> String,
         until condition: () -> Bool
     ) throws(TestServerError) {
+        var progress = StartProgress(of: child, patience: patience)
         while !condition() {
             // The wait for the child's end is also the pause between two checks.
-            let ending = try? child.waitUntilExit(deadline: min(deadline, .now + .milliseconds(10)))
+            let ending = try? child.waitUntilExit(deadline: .now + .milliseconds(10))
             if let ending { throw failure("It \(ending)", log: log()) }
-            if ContinuousClock.now >= deadline { throw failure("\(shortfall) at the deadline", log: log()) }
+            if progress.isStuck(log: consoleText + log()) {
+                throw failure("\(shortfall), and it did nothing for \(patience)", log: log())
+            }
         }
     }
 
+    /// Returns the first line of the child's output that satisfies a condition.
+    ///
+    /// - Parameters:
+    ///   - patience: How long the server may do nothing (``StartProgress``).
+    ///   - log: Returns the server's log so far.
+    func firstLine(
+        of child: ChildProcess, patience: Duration, log: () -> String, where condition: (String) -> Bool
+    ) throws(TestServerError) -> String {
+        var progress = StartProgress(of: child, patience: patience)
+        while true {
+            do throws(ChildProcessError) {
+                let line = try child.output?.readLine(deadline: .now + .seconds(1), where: condition)
+                return line ?? ""
+            } catch {
+                guard error.code == .timedOut, !progress.isStuck(log: consoleText + log()) else {
+                    throw failure(error.message, log: log())
+                }
+            }
+        }
+    }
+
+    private var consoleText: String { (try? String(contentsOfFile: console, encoding: .utf8)) ?? "" }
+
     /// Returns the error of a server that did not become ready, with its last output.
     func failure(_ what: String, log: String) -> TestServerError {
-        let words = (try? String(contentsOfFile: console, encoding: .utf8)) ?? ""
-        let lines = (words + log).split(separator: "\n").suffix(12).joined(separator: "\n")
+        let lines = (consoleText + log).split(separator: "\n").suffix(12).joined(separator: "\n")
         return TestServerError(.startFailed, "\(name) did not start. \(what). Its last words:\n\(lines)")
     }
 

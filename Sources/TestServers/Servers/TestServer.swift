@@ -8,7 +8,7 @@ import XMPPTestKit
 /// init ─▶ addAccount ─▶ start ─▶ (freeze, thaw) ─▶ close or kill ─▶ start …
 /// ```
 ///
-/// Data and ports stay the same across ``close(grace:)``, ``kill()`` and the next ``start(deadline:)``. A server ends with this
+/// Data and ports stay the same across ``close(grace:)``, ``kill()`` and the next ``start(patience:)``. A server ends with this
 /// process, and with the last reference to its object.
 package protocol TestServer: AnyObject, Sendable {
     /// The server's XMPP domain. It has the components `conference.` and `pubsub.` of that domain.
@@ -25,8 +25,9 @@ package protocol TestServer: AnyObject, Sendable {
     var version: String { get }
 
     /// Starts the server and waits until it accepts clients.
+    /// - Parameter patience: How long it may do nothing, neither write to its log nor use a processor, until it counts as stuck.
     /// - Throws: ``TestServerError`` `notInstalled`, `wrongState` when the server runs, or `startFailed` with the end of its log.
-    func start(deadline: ContinuousClock.Instant) throws(TestServerError)
+    func start(patience: Duration) throws(TestServerError)
 
     /// Adds an account, or changes its password, before the start or while the server runs.
     /// - Parameter user: The local part of the JID, in lower case.
@@ -55,8 +56,8 @@ extension TestServer {
     /// The process id while the server runs.
     package var processID: Int32? { process.processID }
 
-    /// Starts the server within a minute.
-    package func start() throws(TestServerError) { try start(deadline: .now + .seconds(60)) }
+    /// Starts the server, which may do nothing for half a minute.
+    package func start() throws(TestServerError) { try start(patience: .seconds(30)) }
 
     /// Stops the server normally: streams are closed, archives are written.
     ///
