@@ -296,10 +296,14 @@ let package = Package(
                 "Handlers", "HandlerMacrosSupport", "HandlersPostgres", "HandlersTestKit",
                 "HandlersTestProgram", "TestServers", "TestSupport", "TestThreads", "World",
             ]),
+        .executableTarget(
+            name: "NodeTestProgram", dependencies: ["Handlers", "HandlersPostgres"],
+            path: "Tests/NodeTestProgram"),
         .testTarget(
             name: "HandlersPostgresTests",
             dependencies: [
-                "Handlers", "HandlersPostgres", "Platform", "TestServers", "TestSupport", "TestThreads",
+                "Handlers", "HandlersPostgres", "NodeTestProgram", "Platform", "TestServers", "TestSupport",
+                "TestThreads",
                 "XMPPAccount", "XMPPCore", "XMPPModules",
             ]),
         .testTarget(

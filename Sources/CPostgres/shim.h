@@ -3,4 +3,5 @@
 
 // Macros over character literals: the fields of an error.
 static const int dh_pq_error_state = PG_DIAG_SQLSTATE;
+static const int dh_pq_error_table = PG_DIAG_TABLE_NAME;
 static const int dh_pq_error_message = PG_DIAG_MESSAGE_PRIMARY;

@@ -41,12 +41,16 @@ final class PostgresConnection: SQLConnection {
     /// The statements of ``insert(_:binding:)`` with their ids.
     private var inserts: [String: (table: String, sql: String)] = [:]
     /// The store's node, which fences its steps; nil for a connection that has none.
-    var node: Int64?
+    var node: Node?
+    /// The number of the node by which the connection is called.
+    private var calledNumber: Int?
+    /// The node's number in the open step.
+    private var openNumber = 0
     /// The number of the step that commits.
     private var step: Int64 = 0
 
     private enum Repetition {
-        case carefully, afterConflict, onNewConnection
+        case carefully, afterConflict, onNewConnection, asNewNode
     }
 
     init(_ options: PostgresSettings, isReader: Bool) {
@@ -62,6 +66,7 @@ final class PostgresConnection: SQLConnection {
         if let link, !link.isLost { return link }
         drawn = [:]
         link = nil
+        calledNumber = nil
         let new = try wasConnected ? reconnect() : options.connect(isReader: isReader)
         wasConnected = true
         link = new
@@ -102,6 +107,8 @@ final class PostgresConnection: SQLConnection {
         guard isOpen, !isReader else { return known }
         if error.isLost {
             repetition = .onNewConnection
+        } else if error.isFenced {
+            repetition = .asNewNode
         } else if error.isConflict {
             repetition = .afterConflict
         } else if error.isLocked {
@@ -120,6 +127,7 @@ final class PostgresConnection: SQLConnection {
         if isOpen { rollBack() }
         let link = try connected()
         do throws(PostgresError) {
+            if let node { try call(link, node.number) }
             try link.send("BEGIN")
             try link.send(Self.lockSteps)
         } catch {
@@ -128,6 +136,14 @@ final class PostgresConnection: SQLConnection {
         repetition = nil
         isOpen = true
         savepoints = []
+    }
+
+    /// Gives the connection the name by which others end it when they take the node for dead.
+    private func call(_ link: PostgresLink, _ number: Int) throws(PostgresError) {
+        openNumber = number
+        if calledNumber == number { return }
+        try link.send("SELECT set_config('application_name', \(NodeTable.connectionName(of: number)), false)")
+        calledNumber = number
     }
 
     /// Has the next transaction be careful from its start: its errors are to be those of its statements.
@@ -151,11 +167,8 @@ final class PostgresConnection: SQLConnection {
             throw HandlerError(.databaseLocked, "this step runs a second time")
         }
         step += 1
-        if let node {
-            // Refused when others have taken this node for dead: its row is gone.
-            try write(
-                "INSERT INTO node_step(node, step) VALUES (?, ?) ON CONFLICT(node) DO UPDATE SET step = excluded.step",
-                binding: [.integer(node), .integer(step)])
+        if node != nil {
+            try write(NodeTable.storeStep, binding: [.integer(Int64(openNumber)), .integer(step)])
         }
         do throws(PostgresError) {
             try link.send("COMMIT")
@@ -181,16 +194,23 @@ final class PostgresConnection: SQLConnection {
     /// Whether a step is committed whose connection was lost in its commit. The number of the transaction would not tell: a standby
     /// that is promoted gives numbers anew.
     private func hasCommitted() throws(HandlerError) -> Bool {
-        guard let node else { return false }
+        guard node != nil else { return false }
         isOpen = false
         self.link = nil
         var found: Int64?
         // It writes, so what it sees is on the standby when it has committed.
         try run(
-            "UPDATE node_step SET step = step WHERE node = ? RETURNING step", binding: [.integer(node)]
+            "UPDATE node_step SET step = step WHERE node = ? RETURNING step",
+            binding: [.integer(Int64(openNumber))]
         ) { (row) throws(HandlerError) in
             found = row.integer(0)
             return true
+        }
+        guard let found else {
+            throw HandlerError(
+                .databaseUnavailable,
+                "whether a step is stored in \(path) cannot be told any more: the process was away for more than a day while it committed; look at its rows"
+            )
         }
         return found == step
     }
@@ -214,6 +234,9 @@ final class PostgresConnection: SQLConnection {
         case .onNewConnection:
             mode = .optimistic
             return (try? connected()) != nil
+        case .asNewNode:
+            conflicts += 1
+            return conflicts <= Self.conflictLimit && (try? node?.registerAnew()) != nil
         }
     }
 

@@ -22,7 +22,7 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
     var narrowedFiles: [String] { [] }
 
     func migrate(to schemas: [Schema]) throws(HandlerError) -> [String] {
-        let schemas = [PostgresNodes.schema] + schemas
+        let schemas = [NodeTable.schema] + schemas
         try Schema.checkModules(of: schemas)
         if try Schema.areCurrent(schemas, in: steps) { return [] }
         var migrated: [String] = []
@@ -39,9 +39,9 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
     func takePlace(
         _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
     ) throws(HandlerError) -> any ProcessPresence {
-        let nodes = try PostgresNodes(options)
-        steps.node = Int64(nodes.number)
-        return nodes
+        let node = try Node(options)
+        steps.node = node
+        return node
     }
 
     func prepareRecovery() {}

@@ -6,6 +6,8 @@ struct PostgresError: Error {
     /// The SQLSTATE, five characters; empty where the connection is lost.
     let state: String
     let message: String
+    /// The table whose rule was broken.
+    var table: String? = nil
 
     /// Whether two transactions stood in each other's way, so that one of them runs again.
     var isConflict: Bool { ["40001", "40P01"].contains(state) }
@@ -13,6 +15,8 @@ struct PostgresError: Error {
     var isLocked: Bool { state == "55P03" }
     /// Whether the connection cannot be used any more: it is lost, or its server goes away or lost its rights to write.
     var isLost: Bool { state.isEmpty || state.hasPrefix("57P") || state.hasPrefix("08") }
+    /// Whether the step's node was fenced: others have taken it for dead.
+    var isFenced: Bool { state == "23502" && table == "node_step" }
     /// Whether a table has changed since a statement was prepared.
     var isStale: Bool { state == "0A000" && message.contains("cached plan") || state == "26000" }
 
@@ -30,6 +34,11 @@ struct PostgresError: Error {
             HandlerError(
                 .databaseLocked,
                 "the database \(path) is locked by another process; wait for it, or stop the process that holds a transaction open"
+            )
+        case _ where isFenced:
+            HandlerError(
+                .databaseUnavailable,
+                "the machines that share \(path) took this process for dead, because it did not answer for a while; run the step again"
             )
         case _ where isLost:
             HandlerError(

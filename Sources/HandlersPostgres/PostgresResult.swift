@@ -17,7 +17,8 @@ final class PostgresResult {
         func field(_ code: Int32) -> String? { PQresultErrorField(result, code).map { String(cString: $0) } }
         return PostgresError(
             state: field(dh_pq_error_state) ?? "",
-            message: field(dh_pq_error_message) ?? String(cString: PQresultErrorMessage(result)).trimmed)
+            message: field(dh_pq_error_message) ?? String(cString: PQresultErrorMessage(result)).trimmed,
+            table: field(dh_pq_error_table))
     }
 
     /// The number of rows that the command has changed; 0 for one that changes none by its nature.

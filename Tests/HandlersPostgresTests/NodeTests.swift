@@ -1,4 +1,5 @@
 @testable import Handlers
+import Platform
 import Synchronization
 import TestServers
 import TestSupport
@@ -7,50 +8,215 @@ import Testing
 
 @testable import HandlersPostgres
 
-/// Stores that have one database open.
+/// Stores that have one database open, some of which die.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct NodeTests {
-    @Test("G5 a store that others took for dead commits nothing more")
+    /// Waits for what others do meanwhile.
+    private static func eventually(_ isTrue: () throws -> Bool) throws {
+        try #require(try becomesTrue(before: .now + .seconds(40), isTrue))
+    }
+
+    /// A runner that calls what is due, for as long as the test lends it.
+    private static func withRunner(of store: HandlerStore, _ body: () throws -> Void) throws {
+        let runner = try HandlerRunner(store)
+        try runner.start()
+        defer { runner.close() }
+        try body()
+    }
+
+    private static let lease = "SELECT coalesce(lease, 0) || ' ' || state || ' ' || deaths FROM handler"
+
+    // MARK: The fence
+
+    @Test("G5 a step of a store that others took for dead is not stored, and runs again as another node")
     func fenced() throws {
         try withStore { store, database in
-            try store.step { try $0.write("INSERT INTO note(text) VALUES ('before')") }
-            try database.query("DELETE FROM node")
-            #expect(throws: HandlerError.self) {
-                try store.step { try $0.write("INSERT INTO note(text) VALUES ('after')") }
+            let old = store.slotNumber
+            var numbers: [Int] = []
+            try store.step { step in
+                numbers.append(store.slotNumber)
+                try step.write("INSERT INTO note(text) VALUES ('\(numbers.count)')")
+                if numbers.count == 1 { try database.query("DELETE FROM node_lease") }
             }
-            #expect(try store.texts() == ["before"])
+            #expect(try store.texts() == ["2"])
+            #expect(numbers == [old, store.slotNumber])
+            #expect(store.slotNumber != old)
         }
     }
 
-    @Test("G5 what a store held that died is free as soon as another one looks, and one that lives keeps it")
-    func recovers() throws {
+    @Test("G5 nobody fences a node while its step commits, and what it has committed is known afterwards")
+    func fencedMeanwhile() throws {
+        try withStore { store, database in
+            let old = store.slotNumber
+            try store.step { try $0.write("INSERT INTO note(text) VALUES ('a')") }
+            let step = "SELECT step FROM node_step WHERE node = \(old)"
+            let before = Int(try database.query(step)) ?? 0
+            try database.query(
+                "CREATE FUNCTION fence() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END $$;"
+                    + "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON note DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fence()"
+            )
+            let committing = try SystemThread("committing") {
+                try? store.step { try $0.write("INSERT INTO note(text) VALUES ('b')") }
+            }
+            try Self.eventually {
+                try database.query("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+                    == "1"
+            }
+            // Waits for the commit.
+            try database.query("DELETE FROM node_lease")
+            #expect(try database.query(step) == "\(before + 1)")
+            committing.join()
+            #expect(try store.texts() == ["a", "b"])
+        }
+    }
+
+    @Test(
+        "G5 a store that others took for dead starts its connected time again, without a step of the program")
+    func connectedTime() throws {
+        try withStore { store, database in
+            try Self.withRunner(of: store) {
+                let old = store.slotNumber
+                try database.query("DELETE FROM node_lease")
+                try Self.eventually {
+                    let slots = try database.query("SELECT slot FROM connected_slot WHERE slot > \(old)")
+                    return store.slotNumber != old && slots == "\(store.slotNumber)"
+                }
+            }
+        }
+    }
+
+    // MARK: Deaths
+
+    @Test("G5 what a killed process held is free at once for one that lives")
+    func killed() throws {
+        try withStore { store, database in
+            let program = try NodeProgram(database, "wait")
+            try program.expect("begun")
+            #expect(try database.query("SELECT lease IS NULL FROM handler") == "f")
+            program.kill()
+            // It does not know the handler, and leaves it to others.
+            try Self.withRunner(of: store) {
+                try Self.eventually { try database.query(Self.lease).hasPrefix("0 ") }
+            }
+            #expect(try database.query("SELECT deaths FROM handler") == "1")
+            #expect(try database.query("SELECT count(*) FROM node") == "1")
+        }
+    }
+
+    @Test("G5 what a process held that was killed earlier is free when a store is opened")
+    func killedBefore() throws {
         let database = try PostgresServer.shared.makeDatabase()
-        let (dead, living) = (try openStore(database), try openStore(database))
-        let id = try living.step { try $0.bind(Note(text: "a").durable) }
-        try database.query(
-            "UPDATE handler SET state = 3, lease = \(dead.slotNumber) WHERE id = \(id.rawValue)")
-        let lease = "SELECT coalesce(lease, 0) || ' ' || state || ' ' || deaths FROM handler"
         _ = try openStore(database)
-        #expect(try database.query(lease) == "\(dead.slotNumber) 3 0")
-        let locks = "FROM pg_locks WHERE locktype = 'advisory' AND objid = \(dead.slotNumber)"
-        try database.query("SELECT pg_terminate_backend(pid) \(locks)")
-        try #require(
-            try becomesTrue(before: .now + .seconds(40)) {
-                try database.query("SELECT count(*) \(locks)") == "0"
-            })
-        _ = try openStore(database)
-        #expect(try database.query(lease) == "0 0 1")
+        let program = try NodeProgram(database, "wait")
+        try program.expect("begun")
+        program.kill()
+        let store = try openStore(database)
+        #expect(try database.query(Self.lease).hasPrefix("0 "))
         #expect(try database.query("SELECT count(*) FROM node") == "1")
-        withExtendedLifetime((dead, living)) {}
+        withExtendedLifetime(store) {}
+    }
+
+    @Test(
+        "G5 what a frozen process held is free after 3 s; thawed, it ends its handler and goes on as another node"
+    )
+    func frozen() throws {
+        try withStore { store, database in
+            let program = try NodeProgram(database, "wait")
+            try program.expect("begun")
+            let number = try database.query("SELECT max(id) FROM node")
+            program.freeze()
+            try Self.withRunner(of: store) {
+                try Self.eventually { try database.query(Self.lease).hasPrefix("0 ") }
+            }
+            #expect(try database.query("SELECT count(*) FROM node") == "1")
+            program.thaw()
+            try program.expect("canceled")
+            try Self.eventually {
+                try database.query("SELECT count(*) FROM node WHERE id > \(number)") == "1"
+            }
+        }
+    }
+
+    @Test("G5 a process that is frozen inside of a step holds up the others no longer than its lease")
+    func frozenInStep() throws {
+        try withStore { store, database in
+            let program = try NodeProgram(database, "hold")
+            try program.expect("inside")
+            program.freeze()
+            // Waits for the lock of steps, which the dead connection holds, for no more than 5 s.
+            try store.step { try $0.write("INSERT INTO note(text) VALUES ('other')") }
+            #expect(try store.texts() == ["other"])
+            program.thaw()
+            try program.write("go on")
+            try program.expect("stored in run 2")
+            #expect(try store.texts() == ["other", "held"])
+        }
+    }
+
+    @Test("G5 a store that is cut off is taken for dead, and stores its step once when its line is back")
+    func cutOff() throws {
+        let server = try PostgresServer.shared
+        let database = try server.makeDatabase()
+        let proxy = try LoopbackProxy(to: server.port)
+        var settings = try PostgresSettings(
+            database.connection(over: .tcp) + " port=\(proxy.port)", durability: .onPrimary)
+        settings.answerLimit = .seconds(1)
+        let cutOff = try openStore(settings)
+        let other = try openStore(database)
+        let old = cutOff.slotNumber
+        proxy.silence()
+        let isLeft = "SELECT count(*) FROM node WHERE id = \(old)"
+        try Self.withRunner(of: other) { try Self.eventually { try database.query(isLeft) == "0" } }
+        let runs = Atomic<Int>(0)
+        let stepping = try SystemThread("stepping") {
+            try? cutOff.step { step in
+                runs.add(1, ordering: .relaxed)
+                try step.write("INSERT INTO note(text) VALUES ('a')")
+            }
+        }
+        SystemThread.sleep(microseconds: 100_000)
+        proxy.resume()
+        stepping.join()
+        #expect(try cutOff.texts() == ["a"])
+        #expect(cutOff.slotNumber != old)
+        withExtendedLifetime(database) {}
+    }
+
+    @Test(
+        "G6 stores that lose their server and find it again take each other for dead neither at once nor later"
+    )
+    func restarted() throws {
+        let server = try PostgresServer()
+        try server.start()
+        defer { server.close() }
+        let database = try server.makeDatabase()
+        let stores = try (0..<3).map { _ in try openStore(database) }
+        let numbers = stores.map(\.slotNumber)
+        server.kill()
+        // Longer than a lease.
+        SystemThread.sleep(microseconds: 3_500_000)
+        try server.start()
+        let leases =
+            "SELECT count(*) FROM node_lease WHERE is_dead = 0 AND until > extract(epoch FROM clock_timestamp()) * 1000"
+        try Self.eventually { try database.query(leases) == "3" }
+        for store in stores { try store.step { try $0.write("INSERT INTO note(text) VALUES ('a')") } }
+        SystemThread.sleep(microseconds: 3_500_000)
+        for store in stores { try store.step { try $0.write("INSERT INTO note(text) VALUES ('b')") } }
+        #expect(stores.map(\.slotNumber) == numbers)
+        withExtendedLifetime(database) {}
     }
 
     @Test("G5 a store that is closed leaves no node behind")
     func leaves() throws {
         let database = try PostgresServer.shared.makeDatabase()
         do { _ = try openStore(database) }
-        #expect(try database.query("SELECT count(*) FROM node") == "0")
+        for table in ["node", "node_lease", "node_step"] {
+            #expect(try database.query("SELECT count(*) FROM \(table)") == "0")
+        }
     }
 
-    @Test("G5 a commit with work for others wakes them, and the death of a store does")
+    // MARK: Notifications
+
+    @Test("G5 a commit with work for others wakes them, and its own store is not woken")
     func wakes() throws {
         let database = try PostgresServer.shared.makeDatabase()
         let (first, second) = (try openStore(database), try openStore(database))
@@ -58,15 +224,34 @@ import Testing
         let listener = Listener()
         second.addNeighborListener(listener) { calls.add(1, ordering: .relaxed) }
         try second.watchChanges()
-        first.notifyOthers()
-        let isWoken = becomesTrue(before: .now + .seconds(40)) { calls.load(ordering: .relaxed) > 0 }
-        #expect(isWoken)
-        #expect(second.notificationsByOthers == 1)
-        // Its own are no news.
+        // Its own are no news; that of the first comes after them.
         second.notifyOthers()
-        #expect(second.notificationsByOthers == 1)
+        try Self.eventually { first.notificationsByOthers == 1 }
+        first.notifyOthers()
+        try Self.eventually { second.notificationsByOthers == 1 }
+        try Self.eventually { calls.load(ordering: .relaxed) > 0 }
         withExtendedLifetime((listener, database)) {}
     }
 
     private final class Listener: Sendable {}
+}
+
+/// A process with a store of its own.
+private final class NodeProgram {
+    private let child: ChildProcess
+
+    init(_ database: TestDatabase, _ command: String) throws {
+        child = try ChildProcess(
+            BuiltProduct.path("NodeTestProgram"), [database.connection(), command], input: .pipe,
+            output: .pipe)
+    }
+
+    func expect(_ line: String) throws {
+        _ = try child.output?.readLine(deadline: .now + .seconds(40)) { $0 == line }
+    }
+
+    func write(_ line: String) throws { try child.write(line + "\n") }
+    func kill() { _ = child.killAndWait() }
+    func freeze() { child.signal(Signal.stop) }
+    func thaw() { child.signal(Signal.resume) }
 }

@@ -33,9 +33,13 @@ let notes = Schema(
 func openStore(
     _ database: TestDatabase, schemas: [Schema] = [notes], durability: PostgresDurability? = .onPrimary
 ) throws -> HandlerStore {
+    try openStore(PostgresSettings(database.connection(), durability: durability), schemas: schemas)
+}
+
+func openStore(_ settings: PostgresSettings, schemas: [Schema] = [notes]) throws -> HandlerStore {
     try HandlerStore(
-        PostgresSettings(database.connection(), durability: durability),
-        registry: HandlerRegistry([Note.self]), schemas: schemas, role: .main, time: .system, log: nil)
+        settings, registry: HandlerRegistry([Note.self]), schemas: schemas, role: .main, time: .system,
+        log: nil)
 }
 
 /// Lends a store in a new database.

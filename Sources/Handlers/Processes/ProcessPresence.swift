@@ -1,11 +1,14 @@
 /// A store's place among the processes that have its database open: ``ProcessSlot``, or that of a simulated world.
 package protocol ProcessPresence: AnyObject, Sendable {
-    /// The slot, 0 ..< ``ProcessSlot/limit``.
+    /// The slot: of a file's stores 0 ..< ``ProcessSlot/limit``. It changes when the others have taken this process for dead.
     var number: Int { get }
     /// Its own files that others had access to until they were opened.
     var narrowedFiles: [String] { get }
     /// The number of the database's file; nil where the file system gives none.
     var fileNumber: Int64? { get }
+
+    /// Whether others have taken this process for dead, although it lives: its next step gets another slot.
+    var isFenced: Bool { get }
 
     /// Records the handler that this process runs.
     func record(_ runningCall: RunningCall)
@@ -39,6 +42,11 @@ package protocol ProcessPresence: AnyObject, Sendable {
 package protocol ProcessWatch: AnyObject, Sendable {
     /// Ends the watch. When this returns, no call runs and none will, unless it is called on the thread of the callback.
     func cancel()
+}
+
+extension ProcessPresence {
+    /// A file is locked by its process for as long as that lives.
+    package var isFenced: Bool { false }
 }
 
 extension ProcessSlot: ProcessPresence {}

@@ -73,7 +73,9 @@ public final class HandlerRunner: Sendable {
         grace = max(.zero, configuration.grace)
         onFailure = configuration.onFailure
         driver = configuration.driver ?? store.system.driver
-        loop = try store.listeners.dueListener { () throws(HandlerError) in try RunnerLoop(store.time) }
+        loop = try store.listeners.dueListener { () throws(HandlerError) in
+            try RunnerLoop(store.time, slot: store.slotNumber)
+        }
         store.listeners.addRunner(
             self,
             RunnerHooks(

@@ -11,6 +11,7 @@ extension RunnerLoop {
     func pass(in store: HandlerStore, while isWanted: () -> Bool) throws -> Duration? {
         while let runner = takeUnsettled() { try settle(runner) }
         try store.recoverDead()
+        try recoverOwnPlace(in: store)
         if areLeasesLost.exchange(false, ordering: .relaxed) {
             for runner in state.withLock({ $0.started }) { try cancelLost(of: runner) }
         }
@@ -82,6 +83,7 @@ extension RunnerLoop {
         if runner.isFinishing { return nil }
         try withLooking { _ in try runner.settle() }
         try store.recoverDead()
+        try recoverOwnPlace(in: store)
         try cancelLost(of: runner)
         try withLooking { try $0.hasten(store) }
         var rest: Duration?

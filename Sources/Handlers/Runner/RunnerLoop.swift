@@ -54,8 +54,12 @@ final class RunnerLoop: DueListener {
     /// The longest rest while something waits for a clock, in milliseconds.
     let longestRest = Atomic<Int64>(RunnerLoop.longestWait.milliseconds)
 
-    init(_ time: TimeSource) throws(HandlerError) {
+    /// The slot in which the connected times of the scopes were started.
+    private let connectedSlot: Atomic<Int>
+
+    init(_ time: TimeSource, slot: Int) throws(HandlerError) {
         signal = try WakeSignal()
+        connectedSlot = Atomic(slot)
         // Weakly: a clock keeps what it calls for as long as it lives.
         time.onTurn? { [weak signal] in signal?.raise() }
     }
@@ -188,6 +192,19 @@ final class RunnerLoop: DueListener {
             state.connected[scope] = nil
             return true
         }
+    }
+
+    /// Starts the connected times again, and ends what ran under a lease, when other processes have taken this one for dead.
+    func recoverOwnPlace(in store: HandlerStore) throws {
+        let old = connectedSlot.load(ordering: .relaxed)
+        guard store.isFenced || store.slotNumber != old else { return }
+        areLeasesLost.store(true, ordering: .relaxed)
+        let scopes = state.withLock { Array($0.connected.keys) }
+        let new = try store.step { step in
+            for scope in scopes { try step.transaction.startConnectedTime(of: scope) }
+            return store.slotNumber
+        }
+        connectedSlot.store(new, ordering: .relaxed)
     }
 
     // MARK: Waiting

@@ -216,8 +216,11 @@ public final class HandlerStore: Sendable {
     /// Notifies other processes of a commit.
     package func notifyOthers() { slot.notifyOthers() }
 
-    /// The slot of this store among those that have the database open, 0 ..< ``ProcessSlot/limit``.
+    /// The slot of this store among those that have the database open.
     package var slotNumber: Int { slot.number }
+
+    /// Whether others have taken this process for dead, although it lives.
+    var isFenced: Bool { slot.isFenced }
 
     /// The path of its file, from the root and without links; empty where it is no file.
     package var filePath: String { database.filePath }

@@ -104,6 +104,9 @@ package final class LoopbackProxy: Sendable {
     /// Stops carrying bytes. Connections stay open, and new ones are accepted.
     package func silence() { shared.change { $0.isSilent = true } }
 
+    /// Carries bytes again, also those that came during the silence.
+    package func resume() { shared.change { $0.isSilent = false } }
+
     /// Sends all further connections to another port.
     package func lead(to target: UInt16) { shared.change { $0.target = target } }
 

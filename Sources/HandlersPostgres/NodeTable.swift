@@ -1,0 +1,232 @@
+import Handlers
+
+/// The stores that have a database open, as rows that all of them see, over one connection.
+///
+/// ```text
+///   registered ──▶ renewed each second ──▶ removed
+///                     │ no lock, or not renewed for 3 s
+///                     ▼
+///                   marked as dead ──▶ its connection ended ──▶ fenced ──▶ recovered ──▶ removed
+/// ```
+///
+/// Whoever notices a death does the next of these steps; each may be done twice. From the fence on, no step of the dead node can
+/// commit, should it live behind a cut line: it goes on as a new node.
+struct NodeTable {
+    /// The time after which a node that was not renewed is dead, in milliseconds of the server's clock.
+    private static let lease = 3000
+    static let channel = "durable_handlers"
+
+    static let schema = Schema(
+        module: "nodes",
+        migrations: [
+            """
+            -- The stores that have the database open, and the dead that were not recovered.
+            CREATE TABLE node(
+                id INTEGER PRIMARY KEY,
+                handler INTEGER,                        -- what it runs, where that is written down
+                digest INTEGER);
+            -- Those of them whose steps may commit.
+            CREATE TABLE node_lease(
+                node INTEGER PRIMARY KEY REFERENCES node(id) ON DELETE CASCADE,
+                until INTEGER NOT NULL,                 -- by the server's clock
+                server INTEGER,                         -- when that server was started on which it holds its lock
+                is_dead INTEGER NOT NULL DEFAULT 0);
+            -- The newest step that each has committed. It outlives the node, for who comes back and asks for a commit in doubt.
+            CREATE TABLE node_step(
+                node INTEGER PRIMARY KEY,
+                step INTEGER NOT NULL,
+                lease INTEGER NOT NULL,                 -- NULL, which is refused, from the fence on
+                ended_at INTEGER);
+            """
+        ])
+
+    // The text of the statements is that of PostgreSQL alone.
+    private static let clock = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    private static let server = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
+    /// The lock that a node holds as long as it has its connection: others see at once that a process has ended.
+    private static func lock(_ node: String) -> String {
+        "hashtext('durable-handlers node ' || current_schema()), (\(node))::int"
+    }
+    /// The lock of who recovers a node.
+    private static let recovery = "hashtext('durable-handlers recovery ' || current_schema()), ?::bigint::int"
+
+    /// Stores the number of a step in its transaction, and is refused when the node was fenced.
+    static let storeStep = """
+        INSERT INTO node_step(node, step, lease)
+        VALUES (?1, ?2, (SELECT node FROM node_lease WHERE node = ?1 FOR KEY SHARE))
+        ON CONFLICT(node) DO UPDATE SET step = excluded.step, lease = excluded.lease
+        """
+    /// The name of the connection of a node's steps, by which others find it to end it.
+    static func connectionName(of node: some BinaryInteger) -> String {
+        "'durable-handlers node \(node) in ' || (SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
+    }
+
+    private let connection: PostgresConnection
+    /// Whether it holds the lock of its node.
+    private var isLocked = false
+    /// Since when the server has been seen at work without a gap: nobody could renew anything while it was away.
+    private var steadySince = ContinuousClock.now
+
+    /// Connects.
+    init(_ options: PostgresSettings) throws(HandlerError) {
+        var options = options
+        // Whoever waits for the database looks at other things meanwhile.
+        options.outageLimit = .zero
+        connection = PostgresConnection(options, isReader: false)
+        try connection.executeOnce("LISTEN \(Self.channel)")
+    }
+
+    // MARK: The own node
+
+    /// Registers a new node.
+    ///
+    /// - Returns: Its number, which no other one has had.
+    mutating func register() throws(HandlerError) -> Int {
+        try connection.executeOnce("SELECT pg_advisory_unlock_all()")
+        isLocked = false
+        let id = try connection.firstOnce(
+            """
+            WITH new AS (INSERT INTO node DEFAULT VALUES RETURNING id),
+                step AS (INSERT INTO node_step(node, step, lease) SELECT id, 0, id FROM new),
+                old AS (DELETE FROM node_step WHERE ended_at < \(Self.clock) - 86400000)
+            INSERT INTO node_lease(node, until) SELECT id, \(Self.clock) + \(Self.lease) FROM new RETURNING node
+            """
+        ) { $0.integer(0) }
+        guard let id else { throw HandlerError(.databaseCorrupt, "the database gives nodes no number") }
+        try lock(Int(id))
+        return Int(id)
+    }
+
+    /// Takes the lock of the node, if it has none and nobody else holds it, such as its earlier connection.
+    mutating func lock(_ node: Int) throws(HandlerError) {
+        if isLocked { return }
+        isLocked =
+            try connection.firstOnce("SELECT pg_try_advisory_lock(\(Self.lock("?::bigint")))", [node]) {
+                $0.integer(0) != 0
+            } ?? false
+        guard isLocked else { return }
+        try connection.executeOnce("UPDATE node_lease SET server = \(Self.server) WHERE node = ?", [node])
+    }
+
+    /// Renews the lease of the node.
+    ///
+    /// - Returns: False when others have taken it for dead.
+    mutating func renew(_ node: Int) throws(HandlerError) -> Bool {
+        let isLate = try connection.firstOnce(
+            """
+            UPDATE node_lease SET until = \(Self.clock) + \(Self.lease)
+            FROM (SELECT until FROM node_lease WHERE node = ?1) AS old
+            WHERE node = ?1 AND is_dead = 0 RETURNING old.until < \(Self.clock)
+            """, [node]
+        ) { $0.integer(0) != 0 }
+        guard let isLate else { return false }
+        if isLate { steadySince = .now }
+        return true
+    }
+
+    func remove(_ node: Int) throws(HandlerError) {
+        try connection.executeOnce(
+            """
+            WITH step AS (DELETE FROM node_step WHERE node = ?1) DELETE FROM node WHERE id = ?1
+            """, [node])
+    }
+
+    // MARK: The others
+
+    /// Marks a dead node, or ends and fences those that are marked.
+    ///
+    /// - Parameter node: The own node.
+    /// - Returns: Whether a node waits to be recovered.
+    func bury(besides node: Int) throws(HandlerError) -> Bool {
+        // The lease counts only while everybody could have renewed it.
+        let isSteady = ContinuousClock.now >= steadySince + .milliseconds(Self.lease)
+        let lock = Self.lock("node")
+        try connection.executeOnce(
+            """
+            UPDATE node_lease SET is_dead = 1 WHERE is_dead = 0 AND node IN (
+                SELECT node FROM node_lease WHERE node <> ?1 AND is_dead = 0 AND (
+                    CASE WHEN server = \(Self.server) AND pg_try_advisory_lock_shared(\(lock))
+                        THEN pg_advisory_unlock_shared(\(lock)) ELSE FALSE END
+                    OR ?2 = 1 AND until < \(Self.clock) AND EXISTS (
+                        SELECT 1 FROM node_lease AS mine WHERE mine.node = ?1 AND mine.until >= \(Self.clock))))
+            """, [node, isSteady ? 1 : 0])
+        let others = try connection.allOnce(
+            """
+            SELECT node.id, node_lease.node IS NULL FROM node LEFT JOIN node_lease ON node_lease.node = node.id
+            WHERE node.id <> ? AND coalesce(node_lease.is_dead, 1) = 1
+            """, [node]
+        ) { (id: $0.integer(0), isFenced: $0.integer(1) != 0) }
+        var isAnyFenced = false
+        for other in others {
+            let isFenced = other.isFenced ? true : try fence(other.id)
+            if isFenced { isAnyFenced = true }
+        }
+        return isAnyFenced
+    }
+
+    /// Ends the connection of a dead node's steps, which may hold locks for which all wait, and fences the node.
+    ///
+    /// - Returns: False when the connection does not end.
+    private func fence(_ node: Int64) throws(HandlerError) -> Bool {
+        let isEnded = try connection.firstOnce(
+            """
+            SELECT coalesce(bool_and(pg_terminate_backend(pid, 500)), TRUE) FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name = \(Self.connectionName(of: node))
+            """
+        ) { $0.integer(0) != 0 }
+        guard isEnded == true else { return false }
+        try connection.executeOnce("DELETE FROM node_lease WHERE node = ? AND is_dead = 1", [node])
+        return true
+    }
+
+    /// The fenced nodes, with what they ran.
+    func fenced() throws(HandlerError) -> [(node: Int64, runningCall: RunningCall?)] {
+        try connection.allOnce(
+            """
+            SELECT id, handler, digest FROM node
+            WHERE NOT EXISTS (SELECT 1 FROM node_lease WHERE node_lease.node = node.id)
+            """
+        ) { (row) throws(HandlerError) -> (node: Int64, runningCall: RunningCall?) in
+            var call: RunningCall?
+            if let handler = row.optionalInteger(1) {
+                call = RunningCall(handler: handler, digest: UInt64(bitPattern: row.integer(2)))
+            }
+            return (row.integer(0), call)
+        }
+    }
+
+    /// Returns whether this one is to recover a node, and nobody else until ``endRecovery(of:)``.
+    func beginRecovery(of node: Int64) throws(HandlerError) -> Bool {
+        try connection.firstOnce("SELECT pg_try_advisory_lock(\(Self.recovery))", [node]) {
+            $0.integer(0) != 0
+        } ?? false
+    }
+
+    func endRecovery(of node: Int64) throws(HandlerError) {
+        try connection.executeOnce("SELECT pg_advisory_unlock(\(Self.recovery))", [node])
+    }
+
+    /// Removes a node that was recovered.
+    func removeRecovered(_ node: Int64) throws(HandlerError) {
+        try connection.executeOnce(
+            """
+            WITH step AS (UPDATE node_step SET ended_at = \(Self.clock) WHERE node = ?1) DELETE FROM node WHERE id = ?1
+            """, [node])
+    }
+
+    // MARK: Notifications
+
+    /// Notifies the others, in a transaction of its own: in that of a step it would have all commits of the server wait for each
+    /// other.
+    func notify(from node: Int) throws(HandlerError) {
+        try connection.executeOnce("SELECT pg_notify(?, ?)", [Self.channel, String(node)])
+    }
+
+    /// The number of notifications of others that have come.
+    func notifications(besides node: Int) throws(HandlerError) -> Int {
+        try connection.takeNotifications().count { $0 != "\(node)" }
+    }
+
+    /// The descriptor of its socket, which can be read when a notification comes.
+    var descriptor: Int32 { connection.descriptor }
+}
