@@ -274,8 +274,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "CSQLite", "Handlers", "Platform", "TestServers", "XMPPAccount", "XMPPCore", "XMPPTestKit",
-                "XMPPTransport",
+                "CSQLite", "Handlers", "HandlersPostgres", "Platform", "TestServers", "XMPPAccount", "XMPPCore",
+                "XMPPTestKit", "XMPPTransport",
             ],
             path: "Tests/TestSupport"),
         // An account on a scripted server and an application for it, for the tests of the account and of its modules.
@@ -304,7 +304,6 @@ let package = Package(
             dependencies: [
                 "Handlers", "HandlersPostgres", "NodeTestProgram", "Platform", "TestServers", "TestSupport",
                 "TestThreads",
-                "XMPPAccount", "XMPPCore", "XMPPModules",
             ]),
         .testTarget(
             name: "HandlersTestKitTests",

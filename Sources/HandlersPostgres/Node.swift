@@ -28,6 +28,8 @@ final class Node: ProcessPresence {
     var number: Int { loop.number }
     var isFenced: Bool { loop.isFenced }
 
+    func isAlive(slot: Int) -> Bool { loop.isAlive(slot) }
+
     /// Registers the store anew after others have taken it for dead.
     ///
     /// - Returns: Its new number.

@@ -96,6 +96,11 @@ final class NodeLoop: @unchecked Sendable {
 
     // MARK: The others
 
+    /// Whether a node may commit, as far as is known: without the database nobody can.
+    func isAlive(_ node: Int) -> Bool {
+        (try? using { (table) throws(HandlerError) in try table.isAlive(node) }) ?? true
+    }
+
     /// The nodes that this one is to recover.
     func beginRecoveries() -> [(node: Int64, runningCall: RunningCall?)] {
         guard mayHaveDead.exchange(false, ordering: .sequentiallyConsistent) else { return [] }

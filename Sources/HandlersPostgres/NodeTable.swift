@@ -133,6 +133,10 @@ struct NodeTable {
 
     // MARK: The others
 
+    func isAlive(_ node: Int) throws(HandlerError) -> Bool {
+        try connection.firstOnce("SELECT 1 FROM node_lease WHERE node = ?", [node]) { _ in true } ?? false
+    }
+
     /// Marks a dead node, or ends and fences those that are marked.
     ///
     /// - Parameter node: The own node.

@@ -13,7 +13,7 @@ import Platform
 /// statement, and gives it back when it is committed. Otherwise a handler that is bound for a key and a signal with that key could
 /// miss each other: neither step would see what the other is about to commit.
 final class PostgresConnection: SQLConnection {
-    private enum Mode {
+    enum Mode {
         case optimistic, careful
     }
 
@@ -25,21 +25,19 @@ final class PostgresConnection: SQLConnection {
 
     let path: String
     private let options: PostgresSettings
-    private let isReader: Bool
-    private var link: PostgresLink?
+    let isReader: Bool
+    private(set) var link: PostgresLink?
     /// Whether it has reached a server that fits.
     private var wasConnected = false
-    private var mode = Mode.optimistic
+    private(set) var mode = Mode.optimistic
     /// Why the step that failed is to be run again.
-    private var repetition: Repetition?
+    private(set) var repetition: Repetition?
     private var conflicts = 0
-    private var isOpen = false
+    private(set) var isOpen = false
     /// The savepoints of the open step, and whether something was written since each.
     private var savepoints: [Bool] = []
-    /// Ids that were drawn ahead, the next one last, by table.
-    private var drawn: [String: [Int64]] = [:]
-    /// The statements of ``insert(_:binding:)`` with their ids.
-    private var inserts: [String: (table: String, sql: String)] = [:]
+    /// For ``insert(_:binding:)``.
+    var drawnIDs = DrawnIDs()
     /// The store's node, which fences its steps; nil for a connection that has none.
     var node: Node?
     /// The number of the node by which the connection is called.
@@ -49,7 +47,7 @@ final class PostgresConnection: SQLConnection {
     /// The number of the step that commits.
     private var step: Int64 = 0
 
-    private enum Repetition {
+    enum Repetition {
         case carefully, afterConflict, onNewConnection, asNewNode
     }
 
@@ -64,7 +62,7 @@ final class PostgresConnection: SQLConnection {
     /// The connection to the server, made if there is none.
     func connected() throws(HandlerError) -> PostgresLink {
         if let link, !link.isLost { return link }
-        drawn = [:]
+        drawnIDs.forget()
         link = nil
         calledNumber = nil
         let new = try wasConnected ? reconnect() : options.connect(isReader: isReader)
@@ -86,7 +84,7 @@ final class PostgresConnection: SQLConnection {
         }
     }
 
-    private func using<R>(
+    func using<R>(
         _ doing: @autoclosure () -> String, _ body: (PostgresLink) throws(PostgresError) -> R
     ) throws(HandlerError) -> R {
         guard let link else { throw unavailable }
@@ -277,12 +275,15 @@ final class PostgresConnection: SQLConnection {
         _ = savepoints.popLast()
     }
 
+    /// Notes that something was written since the innermost savepoint.
+    func noteWrite() { if !savepoints.isEmpty { savepoints[savepoints.count - 1] = true } }
+
     private func endSavepoint() {
         guard let hasWritten = savepoints.popLast(), hasWritten, !savepoints.isEmpty else { return }
         savepoints[savepoints.count - 1] = true
     }
 
-    private func control(_ command: String) throws(HandlerError) {
+    func control(_ command: String) throws(HandlerError) {
         try using(command) { (link) throws(PostgresError) in
             try link.send(command)
             try link.receive()
@@ -308,202 +309,6 @@ final class PostgresConnection: SQLConnection {
             }
             _ = try? link.receive()
             return true
-        }
-    }
-
-    // MARK: Statements
-
-    func execute(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int {
-        try result(of: sql, values)?.changedRows ?? 0
-    }
-
-    func write(_ sql: String, binding values: [SQLValue]) throws(HandlerError) {
-        guard mode == .optimistic, isOpen else { return _ = try execute(sql, binding: values) }
-        let statement = try prepared(sql)
-        let encoded = try statement.encode(values)
-        try using("running '\(sql)'") { (link) throws(PostgresError) in try link.send(statement, encoded) }
-    }
-
-    func run(
-        _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
-    ) throws(HandlerError) {
-        guard let result = try result(of: sql, values) else { return }
-        for index in 0..<result.rowCount where try !row(Row(result.row(index, of: sql))) { return }
-    }
-
-    /// Runs a statement and waits for its result.
-    private func result(of sql: String, _ values: [SQLValue]) throws(HandlerError) -> PostgresResult? {
-        guard isOpen else { return try resultOnce(of: sql, values) }
-        guard mode == .careful, !isReader else {
-            let statement = try prepared(sql)
-            let encoded = try statement.encode(values)
-            return try using("running '\(sql)'") { (link) throws(PostgresError) in
-                try link.send(statement, encoded)
-                return try link.receive()
-            }
-        }
-        // A statement that fails leaves the transaction as it was, as with SQLite.
-        try control("SAVEPOINT statement")
-        do throws(HandlerError) {
-            let result = try resultOfFresh(sql, values)
-            try control("RELEASE SAVEPOINT statement")
-            return result
-        } catch {
-            if repetition == nil {
-                try control("ROLLBACK TO SAVEPOINT statement")
-                try control("RELEASE SAVEPOINT statement")
-            }
-            throw error
-        }
-    }
-
-    /// Runs a statement, and prepares it anew where its tables have changed since.
-    private func resultOfFresh(_ sql: String, _ values: [SQLValue]) throws(HandlerError) -> PostgresResult? {
-        var isStale = false
-        for _ in 0..<2 {
-            let statement = try prepared(sql)
-            let encoded = try statement.encode(values)
-            let result = try using("running '\(sql)'") { (link) throws(PostgresError) in
-                do throws(PostgresError) {
-                    try link.send(statement, encoded)
-                    return try link.receive()
-                } catch {
-                    guard error.isStale, !isStale else { throw error }
-                    isStale = true
-                    link.forget(sql)
-                    try link.send("ROLLBACK TO SAVEPOINT statement")
-                    try link.receive()
-                    return nil
-                }
-            }
-            if let result { return result }
-        }
-        return nil
-    }
-
-    /// The prepared statement of a common text, which is noted as one that writes.
-    private func prepared(_ sql: String) throws(HandlerError) -> PostgresStatement {
-        guard PostgresText.kind(sql) != .controlsTransaction else {
-            throw HandlerError(
-                .sql,
-                "a step or a read keeps its own transaction, so '\(sql)' is not allowed in it; throw an error to undo a step"
-            )
-        }
-        let statement = try using("preparing '\(sql)'") { (link) throws(PostgresError) in
-            try link.statement(sql)
-        }
-        if statement.kind == .writes {
-            guard !isReader else {
-                throw HandlerError(.sql, "a snapshot only reads, and '\(sql)' writes; run it in a step")
-            }
-            if !savepoints.isEmpty { savepoints[savepoints.count - 1] = true }
-        }
-        return statement
-    }
-
-    /// Runs a statement in a transaction of its own.
-    private func resultOnce(of sql: String, _ values: [SQLValue]) throws(HandlerError) -> PostgresResult? {
-        _ = try connected()
-        let statement = try using("preparing '\(sql)'") { (link) throws(PostgresError) in
-            try link.statement(sql)
-        }
-        let encoded = try statement.encode(values)
-        return try using("running '\(sql)'") { (link) throws(PostgresError) in
-            try link.send(statement, encoded)
-            return try link.receive(isLast: true)
-        }
-    }
-
-    func runOnce(
-        _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
-    ) throws(HandlerError) {
-        try run(sql, binding: values, row)
-    }
-
-    func runScript(_ sql: String, of place: String) throws(HandlerError) {
-        try using("running \(place)") { (link) throws(PostgresError) in
-            try link.run(script: PostgresText.translated(sql))
-        }
-    }
-
-    // MARK: Notifications
-
-    /// The descriptor of its socket, which can be read when a notification comes; negative without a connection.
-    var descriptor: Int32 { link?.descriptor ?? -1 }
-
-    /// The texts of the notifications that have come, for a connection that is between two statements.
-    func takeNotifications() throws(HandlerError) -> [String] {
-        try using("waiting for notifications") { (link) throws(PostgresError) in
-            try link.takeNotifications()
-        }
-    }
-
-    // MARK: Ids
-
-    var lastInsertedRow: Int64 {
-        get throws(HandlerError) {
-            try result(of: "SELECT lastval()", []).flatMap { (result) throws(HandlerError) in
-                result.rowCount == 1 ? Row(try result.row(0, of: "SELECT lastval()")).integer(0) : nil
-            } ?? 0
-        }
-    }
-
-    /// The number of ids that are drawn at once.
-    private static let drawnAtOnce = 128
-
-    /// Draws the id before, so that nobody waits for the INSERT.
-    func insert(_ sql: String, binding values: [SQLValue]) throws(HandlerError) -> Int64 {
-        guard let insert = inserts[sql] ?? PostgresText.insert(sql) else {
-            throw HandlerError(
-                .sql, "'\(sql)' is no INSERT INTO table(columns) VALUES (…) of one row; write it so")
-        }
-        inserts[sql] = insert
-        let id = try drawID(for: insert.table)
-        try write(insert.sql, binding: values + [.integer(id)])
-        return id
-    }
-
-    private func drawID(for table: String) throws(HandlerError) -> Int64 {
-        if let next = drawn[table]?.popLast() { return next }
-        let sql =
-            "SELECT nextval(pg_get_serial_sequence(?, 'id')) FROM generate_series(1, \(Self.drawnAtOnce))"
-        var ids: [Int64] = []
-        try run(sql, binding: [.text(table)]) { (row) throws(HandlerError) in
-            ids.append(row.integer(0))
-            return true
-        }
-        ids.reverse()
-        guard let next = ids.popLast() else {
-            throw HandlerError(.sql, "the table '\(table)' has no column id that the database fills")
-        }
-        drawn[table] = ids
-        return next
-    }
-
-    func newestID(in table: String) throws(HandlerError) -> Int64 {
-        var newest: Int64 = 0
-        let sql = "SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(?, 'id')::regclass), 0)"
-        try run(sql, binding: [.text(table)]) { (row) throws(HandlerError) in
-            newest = row.integer(0)
-            return true
-        }
-        return newest
-    }
-
-    func hasTable(_ name: String) throws(HandlerError) -> Bool {
-        var isThere = false
-        try run("SELECT to_regclass(?) IS NOT NULL", binding: [.text(name)]) { (row) throws(HandlerError) in
-            isThere = row.integer(0) != 0
-            return true
-        }
-        return isThere
-    }
-
-    func checkIsStore() throws(HandlerError) {
-        guard try hasTable("module_schema") else {
-            throw HandlerError(
-                .databaseForeign,
-                "the database \(path) holds no store; open it once with the program that it belongs to")
         }
     }
 }

@@ -39,6 +39,7 @@ public final class Account: Sendable {
 
     let tables: AccountTables
     let ownerships: OwnershipTable
+    let ownerPlaces: any OwnerPlaces
     let ownPresence: OwnPresenceTable
     let logins: LoginTable
     let awaited = AwaitedReplies()
@@ -87,12 +88,6 @@ public final class Account: Sendable {
                 "this OpenSSL offers no \(hash.rawValue); activate its default provider in openssl.cnf, or unset OPENSSL_CONF"
             )
         }
-        guard !store.filePath.isEmpty else {
-            throw AccountError(
-                .invalidConfiguration,
-                "an account needs a store in a file, and \(store.path) is none; open one with HandlerStore(path:)"
-            )
-        }
         let modules = try ModuleList(configuration.modules)
         try modules.checkTables(in: store)
         for file in store.narrowedFiles { configuration.log(.warning, .session, PrivateFile.narrowed(file)) }
@@ -103,6 +98,8 @@ public final class Account: Sendable {
         (self.host, self.gaveUp) = (host, gaveUp)
         driver = host?.driver ?? store.system.driver
         mailbox = try Mailbox(driver)
+        let places = configuration.ownerPlaces ?? (store.filePath.isEmpty ? OwnerRows() : OwnerFiles())
+        ownerPlaces = places
         let id = try store.step { step in
             try Self.checkTables(in: step)
             try step.execute(
@@ -111,7 +108,6 @@ public final class Account: Sendable {
                 $0.integer(0)
             }
             try SessionTable(account: id ?? 0).create(in: step)
-            let places = configuration.ownerPlaces
             try OwnershipTable(account: id ?? 0).giveUpCopied(
                 sent: places.sent(account: id ?? 0, store),
                 isLocked: { places.isLocked(account: id ?? 0, store) }, in: step)

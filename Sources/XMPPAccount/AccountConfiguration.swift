@@ -102,7 +102,7 @@ public struct AccountConfiguration: Sendable {
     /// The way to the server; nil for the machine's network.
     package var network: (any Network)?
     /// The place where processes agree on the owner of the account.
-    package var ownerPlaces: any OwnerPlaces = OwnerFiles()
+    package var ownerPlaces: (any OwnerPlaces)?
     /// Whether to log in with tokens of the server (XEP-0484), which takes one round trip. They are kept in the store
     /// and are as secret as the password.
     public var usesTokens: Bool = true

@@ -55,7 +55,7 @@ extension AccountLoop {
             do {
                 result = .success(
                     try await Ownership.acquire(
-                        account.ownerships, store: account.store, places: configuration.ownerPlaces,
+                        account.ownerships, store: account.store, places: account.ownerPlaces,
                         role: configuration.role, owner: configuration.role.rawValue,
                         silence: configuration.ownerSilence, on: events,
                         handOver: { _ = mailbox.post(.handOver) }))

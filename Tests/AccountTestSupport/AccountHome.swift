@@ -18,9 +18,9 @@ extension RealHome {
     ) throws {
         let scene = try RealScene(kind, server: server, certificates: certificates)
         try self.init(scene, jid: other?.jid) { folder in
-            try HandlerStore(
-                path: folder + "/app.db", registry: HandlerRegistry(TestApp.handlers + handlers),
-                schemas: schemas + [TestApp.schema], synchronous: .normal)
+            try TestEngine.open(
+                folder + "/app.db", registry: HandlerRegistry(TestApp.handlers + handlers),
+                schemas: schemas + [TestApp.schema], time: .system)
         }
     }
 }

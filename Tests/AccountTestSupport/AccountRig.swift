@@ -66,7 +66,10 @@ package final class AccountRig: Sendable, TestResource {
     package func store(
         busyTimeout: Int = 5000, system: SystemServices = SystemServices()
     ) throws -> HandlerStore {
-        try HandlerStore(
+        if TestEngine.isPostgres {
+            return try TestEngine.open(databasePath, registry: registry, schemas: schemas, time: .system)
+        }
+        return try HandlerStore(
             path: databasePath, registry: registry, schemas: schemas, role: .main, synchronous: .normal,
             busyTimeout: busyTimeout, time: .system, log: nil, system: system)
     }

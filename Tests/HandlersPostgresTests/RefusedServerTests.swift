@@ -2,9 +2,6 @@ import Handlers
 import TestServers
 import TestThreads
 import Testing
-import XMPPAccount
-import XMPPCore
-import XMPPModules
 
 @testable import HandlersPostgres
 
@@ -70,17 +67,6 @@ import XMPPModules
         let error = refusal("host")
         #expect(error?.code == .databaseUnavailable)
         #expect(error?.message.contains("host=… dbname=…") == true)
-    }
-
-    @Test("G6 an account says that it needs a file, before it does anything")
-    func account() throws {
-        let database = try PostgresServer.shared.makeDatabase()
-        defer { withExtendedLifetime(database) {} }
-        let store = try openStore(database, schemas: Account.schemas)
-        let configuration = AccountConfiguration(jid: try JID("juliet@localhost"), password: "secret")
-        let error = #expect(throws: AccountError.self) { try Account(configuration, store: store) }
-        #expect(error?.code == .invalidConfiguration)
-        #expect(error?.description.contains("HandlerStore(path:)") == true)
     }
 
     @Test("G8 a role without permission is told so, and tables of a newer program are left alone")

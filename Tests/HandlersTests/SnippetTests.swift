@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import TestThreads
+import TestSupport
 import Testing
 import TestServers
 

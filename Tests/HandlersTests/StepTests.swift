@@ -1,6 +1,7 @@
 import Handlers
 import Synchronization
 import TestThreads
+import TestSupport
 import Testing
 
 @Suite(.serialized, .ownThread) struct StepTests {

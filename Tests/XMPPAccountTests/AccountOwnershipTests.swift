@@ -49,7 +49,7 @@ import XMPPTransport
             func take() throws -> Ownership {
                 try EventLoop.run { loop in
                     try await Ownership.acquire(
-                        table, store: account.store, role: .main, owner: "test", silence: .seconds(60),
+                        table, store: account.store, places: account.ownerPlaces, role: .main, owner: "test", silence: .seconds(60),
                         on: loop
                     ) {}
                 }

@@ -10,6 +10,9 @@ package protocol ProcessPresence: AnyObject, Sendable {
     /// Whether others have taken this process for dead, although it lives: its next step gets another slot.
     var isFenced: Bool { get }
 
+    /// Whether the store lives that has a slot, as far as the others know.
+    func isAlive(slot: Int) -> Bool
+
     /// Records the handler that this process runs.
     func record(_ runningCall: RunningCall)
     /// Removes that record.
@@ -47,6 +50,8 @@ package protocol ProcessWatch: AnyObject, Sendable {
 extension ProcessPresence {
     /// A file is locked by its process for as long as that lives.
     package var isFenced: Bool { false }
+    /// The locks of files tell more: ``OwnerFiles`` in XMPPAccount.
+    package func isAlive(slot: Int) -> Bool { slot == number }
 }
 
 extension ProcessSlot: ProcessPresence {}

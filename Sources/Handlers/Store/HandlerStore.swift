@@ -219,6 +219,9 @@ public final class HandlerStore: Sendable {
     /// The slot of this store among those that have the database open.
     package var slotNumber: Int { slot.number }
 
+    /// Whether the store lives that has a slot, on whatever machine.
+    package func isAlive(slot: Int) -> Bool { self.slot.isAlive(slot: slot) }
+
     /// Whether others have taken this process for dead, although it lives.
     var isFenced: Bool { slot.isFenced }
 

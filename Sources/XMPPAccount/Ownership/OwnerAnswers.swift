@@ -47,14 +47,14 @@ final class OwnerAnswers: Sendable {
         signal.raise()
     }
 
-    private enum Reply {
+    enum Reply {
         case answer(OwnerAnswer)
         /// This store is about to own the account.
         case later
         case notOwned
     }
 
-    private func reply(_ question: OwnerQuestion, _ account: Int64) -> Reply {
+    func reply(_ question: OwnerQuestion, _ account: Int64) -> Reply {
         // With the lock held: after `stop` has returned, no question is being answered any more.
         owned.withLock { owned in
             guard let found = owned[account] else { return .notOwned }

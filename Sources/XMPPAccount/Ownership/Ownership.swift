@@ -44,7 +44,7 @@ final class Ownership: @unchecked Sendable {
     ///   ``/Handlers/HandlerError`` when the store fails, `databaseLocked` when a frozen process sits inside a write
     ///   transaction.
     static func acquire(
-        _ table: OwnershipTable, store: HandlerStore, places: any OwnerPlaces = OwnerFiles(),
+        _ table: OwnershipTable, store: HandlerStore, places: any OwnerPlaces,
         role: AccountRole, owner: String, silence: Duration, on loop: EventLoop,
         handOver: @escaping @Sendable () -> Void
     ) async throws -> Ownership {

@@ -1,5 +1,6 @@
 import HandlersTestKit
 import TestThreads
+import TestSupport
 import Testing
 
 @testable import Handlers

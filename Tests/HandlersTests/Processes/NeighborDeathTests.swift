@@ -3,6 +3,7 @@ import Glibc
 import Handlers
 import Synchronization
 import TestThreads
+import TestSupport
 import Testing
 
 @Suite(.serialized, .ownThread, .sqliteOnly) struct NeighborDeathTests {

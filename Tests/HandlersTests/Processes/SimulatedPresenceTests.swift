@@ -2,6 +2,7 @@ import HandlersTestKit
 import Platform
 import Synchronization
 import TestThreads
+import TestSupport
 import Testing
 import World
 

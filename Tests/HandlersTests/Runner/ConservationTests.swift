@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Handlers
 import TestThreads
+import TestSupport
 import Testing
 import TestServers
 

@@ -3,6 +3,7 @@ import HandlersTestKit
 import Platform
 import Synchronization
 import TestThreads
+import TestSupport
 import Testing
 
 @testable import Handlers

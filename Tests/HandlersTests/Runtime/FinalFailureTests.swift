@@ -1,5 +1,6 @@
 import Synchronization
 import TestThreads
+import TestSupport
 import Testing
 import TestServers
 

@@ -1,6 +1,7 @@
 import Foundation
 import Handlers
 import TestThreads
+import TestSupport
 import Testing
 
 @testable import struct Handlers.RunningCall

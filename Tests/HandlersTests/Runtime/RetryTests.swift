@@ -1,6 +1,7 @@
 import Handlers
 import HandlersTestKit
 import TestThreads
+import TestSupport
 import Testing
 
 @Suite(.serialized, .ownThread) struct RetryTests {

@@ -1,5 +1,6 @@
 @testable import Handlers
 import TestThreads
+import TestSupport
 import Testing
 
 /// Calls of standing handlers that fail or wait: anybody who can make a program call a handler makes them.

@@ -1,6 +1,7 @@
 import Glibc
 import Handlers
 import TestThreads
+import TestSupport
 import Testing
 
 @Suite(.serialized, .ownThread, .sqliteOnly) struct FullDiskTests {

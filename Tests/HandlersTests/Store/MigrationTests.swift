@@ -1,5 +1,6 @@
 import Handlers
 import TestThreads
+import TestSupport
 import Testing
 
 @Suite(.serialized, .ownThread) struct MigrationTests {

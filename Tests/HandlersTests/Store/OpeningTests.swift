@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Handlers
 import TestThreads
+import TestSupport
 import Testing
 
 @Suite(.serialized, .ownThread, .sqliteOnly) struct OpeningTests {

@@ -4,6 +4,7 @@ import Handlers
 import Synchronization
 import TestServers
 import TestThreads
+import TestSupport
 import Testing
 
 /// Reading without the write lock.

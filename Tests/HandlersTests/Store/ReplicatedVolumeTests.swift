@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Handlers
 import TestThreads
+import TestSupport
 import Testing
 
 /// The work of ``KeyNoting`` on a machine that dies of it: writes the idempotency key to the file `name`.

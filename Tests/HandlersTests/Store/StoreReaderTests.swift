@@ -1,6 +1,7 @@
 import Foundation
 import Handlers
 import TestThreads
+import TestSupport
 import Testing
 
 /// Looking into a store without having a part in it.

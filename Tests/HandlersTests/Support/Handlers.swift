@@ -1,5 +1,6 @@
 import Handlers
 import Synchronization
+import TestSupport
 import Testing
 
 /// What the test handlers are called with: a word, and what a test wants done inside the handler.

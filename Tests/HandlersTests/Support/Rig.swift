@@ -1,6 +1,7 @@
 import Handlers
 import HandlersTestKit
 import Synchronization
+import TestSupport
 import Testing
 
 /// A store with a runner that does something only when it is told to, on a clock that a test turns.

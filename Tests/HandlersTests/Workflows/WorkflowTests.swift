@@ -2,6 +2,7 @@
 import HandlersTestKit
 import Synchronization
 import TestThreads
+import TestSupport
 import Testing
 
 /// What the workflow of a test does, so that a test can change its code while it waits.

@@ -1,21 +1,21 @@
 import Foundation
-import Handlers
+package import Handlers
 import HandlersPostgres
 import Synchronization
 import TestServers
-import Testing
+package import Testing
 
 /// The engine on which these tests run: SQLite, or PostgreSQL when the environment variable `HANDLERS_TEST_ENGINE` is `postgres`.
 /// With `postgres-twice` each step runs twice there.
 ///
 /// With PostgreSQL each path stands for a database of the server that the tests share; child processes find it by a file there.
-enum TestEngine {
+package enum TestEngine {
     private static let name = ProcessInfo.processInfo.environment["HANDLERS_TEST_ENGINE"] ?? "sqlite"
-    static let isPostgres = name.hasPrefix("postgres")
+    package static let isPostgres = name.hasPrefix("postgres")
     private static let databases = Mutex<[String: TestDatabase]>([:])
 
     /// Opens the store of a test.
-    static func open(
+    package static func open(
         _ path: String, registry: HandlerRegistry, schemas: [Schema], role: HandlerStore.Role = .main,
         synchronous: HandlerStore.Synchronous = .normal, busyTimeout: Int = 5000, time: TimeSource,
         log: HandlerLog? = nil
@@ -59,11 +59,11 @@ enum TestEngine {
 
 extension Trait where Self == ConditionTrait {
     /// A test of files, of SQLite's own statements, or of programs that open a file.
-    static var sqliteOnly: Self { .disabled(if: TestEngine.isPostgres, "it is about files") }
+    package static var sqliteOnly: Self { .disabled(if: TestEngine.isPostgres, "it is about files") }
 }
 
 extension Trait where Self == ConditionTrait {
     /// A test with handlers that do something in memory, which happens twice where a step runs twice, or with expectations inside of
     /// steps.
-    static var effectsInMemory: Self { .disabled(if: TestEngine.isPostgres, "it has effects in memory") }
+    package static var effectsInMemory: Self { .disabled(if: TestEngine.isPostgres, "it has effects in memory") }
 }
