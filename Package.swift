@@ -297,7 +297,8 @@ let package = Package(
                 "HandlersTestProgram", "TestServers", "TestSupport", "TestThreads", "World",
             ]),
         .executableTarget(
-            name: "NodeTestProgram", dependencies: ["Handlers", "HandlersPostgres"],
+            name: "NodeTestProgram",
+            dependencies: ["Handlers", "HandlersPostgres", "XMPPAccount", "XMPPCore"],
             path: "Tests/NodeTestProgram"),
         .testTarget(
             name: "HandlersPostgresTests",
@@ -329,9 +330,9 @@ let package = Package(
         .testTarget(
             name: "XMPPAccountTests",
             dependencies: [
-                "AccountTestSupport", "HandlersTestKit", "ParserVerifier", "TestServers", "TestSupport",
-                "TestThreads",
-                "XMPPAccount", "XMPPTestKit", "XMPPTransport",
+                "AccountTestSupport", "HandlersPostgres", "HandlersTestKit", "NodeTestProgram",
+                "ParserVerifier", "TestServers", "TestSupport", "TestThreads", "XMPPAccount", "XMPPTestKit",
+                "XMPPTransport",
             ]),
         .testTarget(
             name: "XMPPModulesTests",

@@ -42,7 +42,8 @@ struct NodeTable {
 
     // The text of the statements is that of PostgreSQL alone.
     private static let clock = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-    private static let server = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
+    /// When the server was started.
+    static let server = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
     /// The lock that a node holds as long as it has its connection: others see at once that a process has ended.
     private static func lock(_ node: String) -> String {
         "hashtext('durable-handlers node ' || current_schema()), (\(node))::int"

@@ -46,6 +46,14 @@ final class PostgresConnection: SQLConnection {
     private var openNumber = 0
     /// The number of the step that commits.
     private var step: Int64 = 0
+    /// The newest step that is committed, and its node.
+    private var committed: (node: Int, step: Int64)?
+    /// The server that is known to have all commits of this process.
+    private var verifiedServer: Int64?
+    /// How often a server was found that lacks some of them.
+    private(set) var losses = 0
+    /// Told of each of these.
+    var reportLoss: (String) -> Void = { _ in }
 
     enum Repetition {
         case carefully, afterConflict, onNewConnection, asNewNode
@@ -124,6 +132,7 @@ final class PostgresConnection: SQLConnection {
         // What an earlier one could not give up.
         if isOpen { rollBack() }
         let link = try connected()
+        if let node { try verify(link, node) }
         do throws(PostgresError) {
             if let node { try call(link, node.number) }
             try link.send("BEGIN")
@@ -134,6 +143,25 @@ final class PostgresConnection: SQLConnection {
         repetition = nil
         isOpen = true
         savepoints = []
+    }
+
+    /// Looks whether another server than before has all commits of this process. A standby that was promoted without them is like a
+    /// backup that was put back: what depends on them begins anew (``/Handlers/Step/copies``).
+    private func verify(_ link: PostgresLink, _ node: Node) throws(HandlerError) {
+        if verifiedServer == link.serverStart { return }
+        if let committed {
+            let found = try firstOnce("SELECT step FROM node_step WHERE node = ?", [committed.node]) {
+                $0.integer(0)
+            }
+            if found ?? -1 < committed.step {
+                try executeOnce("UPDATE place SET copies = copies + 1")
+                losses += 1
+                reportLoss(
+                    "the server of \(path) lacks commits that were acknowledged: \(found.map { "the last \(committed.step - $0)" } ?? "all") of this process; a standby was promoted without them. Sessions start anew; make the standby synchronous, and look for what else is missing"
+                )
+            }
+        }
+        verifiedServer = link.serverStart
     }
 
     /// Gives the connection the name by which others end it when they take the node for dead.
@@ -187,6 +215,7 @@ final class PostgresConnection: SQLConnection {
         isOpen = false
         mode = .optimistic
         conflicts = 0
+        if node != nil { committed = (openNumber, step) }
     }
 
     /// Whether a step is committed whose connection was lost in its commit. The number of the transaction would not tell: a standby

@@ -46,7 +46,11 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
 
     func prepareRecovery() {}
 
-    func settle(in store: HandlerStore) {}
+    func settle(in store: HandlerStore) {
+        steps.reportLoss = { [weak store] text in store?.report(loss: text) }
+    }
+
+    var losses: Int { steps.losses }
 
     func close() { readers.close() }
 }

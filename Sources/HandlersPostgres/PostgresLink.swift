@@ -26,6 +26,9 @@ final class PostgresLink {
     /// Whether the connection cannot be used any more.
     private(set) var isLost = false
 
+    /// When the server was started, in microseconds; another server has another time.
+    var serverStart: Int64 = 0
+
     /// Whether the server has warned that a commit may not be what it should be.
     private(set) var hasWarned = false
 

@@ -19,14 +19,15 @@ extension PostgresSettings {
                 """
                 SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on',
                     current_setting('synchronous_standby_names') <> '', current_setting('fsync') = 'on',
-                    current_setting('full_page_writes') = 'on'
+                    current_setting('full_page_writes') = 'on', \(NodeTable.server)
                 """)
             let result = try link.receive(isLast: true)
             let row = (try? result?.row(0, of: "its settings")) ?? []
             let truths = row.map { $0 == .integer(1) }
-            guard truths.count == 5 else {
+            guard truths.count == 6, case .integer(let start) = row[5] else {
                 throw PostgresError(state: "", message: "the server does not say what its settings are")
             }
+            link.serverStart = start
             found = Facts(
                 isStandby: truths[0], isReadOnly: truths[1], hasStandby: truths[2], syncs: truths[3],
                 writesPages: truths[4])

@@ -376,6 +376,10 @@ struct AccountMachine {
     /// session for the new owner too.
     private mutating func loseOwnership(_ error: AccountError, _ now: Duration) -> [Action] {
         let ending = leave(.ownershipLost, now)
+        if error.cause is LostCommits {
+            state = .unowned(.waiting(until: now))
+            return ending + [.abandon] + failCallers(error) + [.send(.retrying(after: .zero, reason: error))]
+        }
         state = .unowned(.fenced)
         return ending + [.abandon] + failCallers(error) + [.send(.stopped(error))]
     }

@@ -2,10 +2,14 @@
 //
 //     NodeTestProgram CONNECTION hold      stays in a step that writes a note, until a line comes, and says in which run it was stored
 //     NodeTestProgram CONNECTION wait      runs an async handler that says when it begins and when it is canceled
+//     NodeTestProgram CONNECTION account JID PASSWORD PORT AUTHORITY
+//                                          keeps an account connected, and says when it is given up
 
 import Glibc
 import Handlers
 import HandlersPostgres
+import XMPPAccount
+import XMPPCore
 
 /// Not by print: flushing would wait for the thread that reads the standard input.
 func say(_ word: String) { _ = (word + "\n").withCString { write(STDOUT_FILENO, $0, strlen($0)) } }
@@ -21,11 +25,41 @@ struct Wait: AsyncHandler {
     }
 }
 
+/// Notes every message.
+struct Received: Handler {
+    static let id = "test.received"
+
+    func run(_ call: borrowing Call<MessageReceived>) throws {
+        try call.step.write(
+            "INSERT INTO note(what, name, value) VALUES ('message', ?, ?)", call.message.id ?? "-",
+            call.message.body ?? "")
+    }
+}
+
+/// Keeps an account connected until the end of the standard input.
+func keepAccount(_ store: HandlerStore, _ arguments: [String]) async throws {
+    var configuration = AccountConfiguration(
+        jid: try JID(arguments[0]), password: arguments[1],
+        server: .init(host: "127.0.0.1", port: UInt16(arguments[2]) ?? 0, security: .directTLS))
+    configuration.trust = .file(path: arguments[3])
+    let account = try Account(configuration, store: store)
+    let events = Task {
+        for await event in account.events { if case .stopped = event { say("stopped") } }
+    }
+    try await account.connect()
+    say("connected")
+    while readLine() != nil {}
+    await account.close()
+    events.cancel()
+}
+
 let arguments = CommandLine.arguments
-guard arguments.count == 3 else { fatalError("usage: NodeTestProgram CONNECTION hold|wait") }
+guard arguments.count >= 3 else { fatalError("usage: NodeTestProgram CONNECTION hold|wait|account ARGUMENTS") }
 let store = try HandlerStore(
-    postgres: arguments[1], registry: HandlerRegistry([Wait.self]), durability: .onPrimary)
-if arguments[2] == "hold" {
+    postgres: arguments[1], registry: HandlerRegistry([Wait.self, Received.self]),
+    schemas: arguments[2] == "account" ? Account.coreSchemas : [], durability: .onPrimary)
+switch arguments[2] {
+case "hold":
     // Touched by the thread of the step alone.
     nonisolated(unsafe) var runs = 0
     try store.step { step in
@@ -36,10 +70,11 @@ if arguments[2] == "hold" {
         _ = readLine()
     }
     say("stored in run \(runs)")
-} else {
+case "wait":
     let runner = try HandlerRunner(store)
     try runner.start()
     try store.step { _ = try $0.schedule(Wait().durable, after: .zero) }
     while readLine() != nil {}
     runner.close()
+default: try await keepAccount(store, Array(arguments.dropFirst(3)))
 }

@@ -147,6 +147,12 @@ public final class HandlerStore: Sendable {
         if (try? connection.engine.leave(slot: slot.number, now: time.wall())) != nil { slot.leave() }
     }
 
+    /// Reports that commits of this process are missing.
+    package func report(loss text: String) { log?.write(.error, .store) { text } }
+
+    /// How often commits of this process were found missing since the store was opened; to be read in a step.
+    package var losses: Int { database.losses }
+
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.
     func recoverDead() throws(HandlerError) {
         let now = time.wall()

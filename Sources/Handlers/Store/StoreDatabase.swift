@@ -32,6 +32,13 @@ package protocol StoreDatabase: AnyObject, Sendable {
     func prepareRecovery() throws(HandlerError)
     /// Called once the store works, before anything uses it.
     func settle(in store: HandlerStore) throws
+    /// How often commits of this process were found missing since the store was opened; to be read in a step. A file that was replaced
+    /// is refused instead.
+    var losses: Int { get }
     /// Ends the use of the database, before the place is given back.
     func close()
+}
+
+extension StoreDatabase {
+    package var losses: Int { 0 }
 }

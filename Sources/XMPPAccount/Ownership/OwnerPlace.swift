@@ -8,6 +8,9 @@ package protocol OwnerPlace: AnyObject {
     /// A file that others had access to until it was opened.
     var narrowedFile: String? { get }
 
+    /// Whether commits may have been lost since the account was opened. A file that was replaced is refused instead.
+    var mayLackCommits: Bool { get }
+
     /// Whether this process holds the lock. The lock of a process that dies is free at once.
     var holdsLock: Bool { get }
     /// Takes the lock if it is free.
@@ -28,6 +31,10 @@ package protocol OwnerPlace: AnyObject {
     /// Answers questions until ``stopAnswering()``, also during a long step of the account.
     func answer(_ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer)
     func stopAnswering()
+}
+
+extension OwnerPlace {
+    package var mayLackCommits: Bool { false }
 }
 
 /// The places of all accounts of a store.

@@ -11,13 +11,12 @@ struct OwnerRows: OwnerPlaces {
         Place(account, store, try Self.owners(store))
     }
 
-    func sent(account: Int64, _ store: HandlerStore) -> SentProgress? {
-        (try? Self.owners(store))?.state.withLock { $0.sent[account] }
-    }
+    // The store itself looks whether a server lacks commits.
+    func sent(account: Int64, _ store: HandlerStore) -> SentProgress? { nil }
 
     func isLocked(account: Int64, _ store: HandlerStore) -> Bool {
         guard let owners = try? Self.owners(store) else { return false }
-        return owners.state.withLock { $0.locked.contains(account) }
+        return owners.locked.withLock { $0.contains(account) }
             || Self.isOwnedElsewhere(account, store)
     }
 
@@ -38,14 +37,8 @@ struct OwnerRows: OwnerPlaces {
 
     /// What the accounts of a store share.
     private final class Owners: Sendable {
-        struct State {
-            /// The accounts that this process owns, or is about to take over.
-            var locked: Set<Int64> = []
-            /// What this process has told the server. A promoted standby that lacks it has lost commits.
-            var sent: [Int64: SentProgress] = [:]
-        }
-
-        let state = Mutex(State())
+        /// The accounts that this process owns, or is about to take over.
+        let locked = Mutex<Set<Int64>>([])
         let answers: OwnerAnswers
 
         init(_ answers: OwnerAnswers) { self.answers = answers }
@@ -57,6 +50,7 @@ struct OwnerRows: OwnerPlaces {
         private let owners: Owners
 
         let narrowedFile: String? = nil
+        let mayLackCommits = true
 
         init(_ account: Int64, _ store: HandlerStore, _ owners: Owners) {
             (self.account, self.store, self.owners) = (account, store, owners)
@@ -71,24 +65,24 @@ struct OwnerRows: OwnerPlaces {
 
         func tryToLock() -> Bool {
             if holdsLock { return true }
-            guard owners.state.withLock({ $0.locked.insert(account).inserted }) else { return false }
+            guard owners.locked.withLock({ $0.insert(account).inserted }) else { return false }
             holdsLock = true
             if isOwnedElsewhere(account, store) { unlock() }
             return holdsLock
         }
 
         func unlock() {
-            if holdsLock { owners.state.withLock { _ = $0.locked.remove(account) } }
+            if holdsLock { owners.locked.withLock { _ = $0.remove(account) } }
             holdsLock = false
         }
 
-        var sent: SentProgress? { owners.state.withLock { $0.sent[account] } }
-        func record(_ sent: SentProgress) { owners.state.withLock { $0.sent[account] = sent } }
+        var sent: SentProgress? { nil }
+        func record(_ sent: SentProgress) {}
 
         func ask(
             _ question: OwnerQuestion, until deadline: Deadline, on loop: EventLoop
         ) async -> OwnerAnswer? {
-            while owners.state.withLock({ $0.locked.contains(account) }), !holdsLock {
+            while owners.locked.withLock({ $0.contains(account) }), !holdsLock {
                 switch owners.answers.reply(question, account) {
                 case .answer(let answer): return answer
                 case .notOwned: return nil

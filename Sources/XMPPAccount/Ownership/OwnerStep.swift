@@ -10,9 +10,22 @@ struct OwnerStep: Sendable {
     private let table: OwnershipTable
     /// The epoch of this process's takeover.
     let epoch: Int64
+    /// How often commits had been found missing at the takeover.
+    private let losses: Int
 
-    init(store: HandlerStore, table: OwnershipTable, epoch: Int64) {
-        (self.store, self.table, self.epoch) = (store, table, epoch)
+    /// - Parameter losses: ``/Handlers/HandlerStore/losses`` in the step that took the account over.
+    init(store: HandlerStore, table: OwnershipTable, epoch: Int64, losses: Int = 0) {
+        (self.store, self.table, self.epoch, self.losses) = (store, table, epoch, losses)
+    }
+
+    private func fence(_ step: borrowing Step) throws {
+        guard store.losses == losses else {
+            throw AccountError(
+                .ownershipLost,
+                "the database lacks what this process has committed and told the server; the account is taken over anew",
+                cause: LostCommits())
+        }
+        try table.check(epoch: epoch, in: step)
     }
 
     /// Checks the epoch, then runs `body`, in one transaction.
@@ -22,7 +35,7 @@ struct OwnerStep: Sendable {
     func run<R>(_ body: (borrowing Step) throws -> R) throws -> R {
         try store.step { step in
             // 0. Fence.
-            try table.check(epoch: epoch, in: step)
+            try fence(step)
             return try body(step)
         }
     }
@@ -31,7 +44,7 @@ struct OwnerStep: Sendable {
     func grouped(_ body: @escaping (borrowing Step) throws -> Void) -> GroupedStep {
         GroupedStep(in: store) { step in
             // 0. Fence.
-            try table.check(epoch: epoch, in: step)
+            try fence(step)
             try body(step)
         }
     }
@@ -48,3 +61,6 @@ struct OwnerStep: Sendable {
         }
     }
 }
+
+/// The database lacks commits, so what this process knows of its stream is not to be relied on.
+struct LostCommits: Error {}

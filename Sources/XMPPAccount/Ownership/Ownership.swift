@@ -53,11 +53,12 @@ final class Ownership: @unchecked Sendable {
         try await waitForOwner(place, role: role, until: deadline, on: loop)
         try Failpoint.afterLock.hit()
         // Questions are received from inside the step on: whoever raised the epoch last is the one who answers.
-        let epoch = try store.step { step in
+        let (epoch, losses) = try store.step { step in
+            if place.mayLackCommits { try table.giveUpCopied(sent: nil, isLocked: { false }, in: step) }
             let epoch = try table.takeOver(
                 owner: owner, slot: store.slotNumber, past: place.sent, in: step)
             try place.listen()
-            return epoch
+            return (epoch, store.losses)
         }
         place.record(SentProgress(epoch: epoch))
         try Failpoint.afterTakeover.hit()
@@ -67,7 +68,7 @@ final class Ownership: @unchecked Sendable {
             handOver()
             return .releasing
         }
-        return Ownership(step: OwnerStep(store: store, table: table, epoch: epoch), place: place)
+        return Ownership(step: OwnerStep(store: store, table: table, epoch: epoch, losses: losses), place: place)
     }
 
     /// The wait between two checks of the lock of an owner that was killed.

@@ -1,0 +1,156 @@
+import AccountTestSupport
+import Handlers
+import HandlersPostgres
+import Platform
+import Synchronization
+import TestServers
+import TestSupport
+import TestThreads
+import Testing
+import XMPPAccount
+import XMPPCore
+import XMPPTestKit
+
+/// Accounts whose machines, database servers and lines die.
+@Suite(.ownThread, .timeLimit(.minutes(3))) struct AccountOnPostgresTests {
+    private static func store(
+        _ connection: String, log: HandlerLog? = nil
+    ) throws -> HandlerStore {
+        try HandlerStore(
+            PostgresSettings(connection, durability: .onPrimary), registry: TestApp.registry,
+            schemas: Account.coreSchemas + [TestApp.schema], role: .main, time: .system, log: log)
+    }
+
+    /// A process that keeps the account of a rig connected.
+    private static func keep(_ connection: String, _ rig: AccountRig) throws -> ChildProcess {
+        let program = try ChildProcess(
+            BuiltProduct.path("NodeTestProgram"),
+            [
+                connection, "account", "\(AccountRig.alice)", "secret", "\(rig.server.directTLSPort)",
+                rig.certificates.authorityFile,
+            ], input: .pipe, output: .pipe)
+        try expect("connected", of: program)
+        return program
+    }
+
+    private static func expect(_ line: String, of program: ChildProcess) throws {
+        _ = try program.output?.readLine(deadline: .now + AccountRig.limit) { $0 == line }
+    }
+
+    @Test(
+        "G6 the session of a process that was killed or frozen is resumed on another machine, by its rows alone",
+        arguments: [Signal.kill, Signal.stop])
+    func resumes(signal: Int32) async throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        try await withRig { rig in
+            let account = try rig.account(store: Self.store(database.connection()))
+            let events = EventReader(account)
+            try await account.listen()
+            let program = try await onThread { try Self.keep(database.connection(), rig) }
+            rig.bot.send(rig.messageToAlice("m1", "hello"))
+            try await eventually { try account.store.notes("message") == ["m1: hello"] }
+            program.signal(signal)
+            rig.bot.send(rig.messageToAlice("m2", "hello"))
+            // Meanwhile the other one counts as alive.
+            try await account.connect(retrying: true)
+            await events.until("resumed")
+            try await account.caughtUp()
+            #expect(try account.store.notes("message") == ["m1: hello", "m2: hello"])
+            #expect(try account.store.number("SELECT epoch FROM ownership") == 2)
+            if signal == Signal.kill { return }
+            program.signal(Signal.resume)
+            try await onThread { try Self.expect("stopped", of: program) }
+            rig.bot.send(rig.messageToAlice("m3", "hello"))
+            try await account.caughtUp()
+            #expect(try account.store.notes("message").count == 3)
+        }
+        withExtendedLifetime(database) {}
+    }
+
+    @Test("G6 an account that lives on another machine is left alone")
+    func held() async throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        try await withRig { rig in
+            let program = try await onThread { try Self.keep(database.connection(), rig) }
+            let account = try rig.account(store: Self.store(database.connection()))
+            let error = await errorOf { try await account.connect() } as? AccountError
+            #expect(error?.code == .ownershipHeld)
+            program.closeInput()
+            _ = try await onThread { try program.waitUntilExit(deadline: .now + AccountRig.limit) }
+            // It has given the account back.
+            try await account.connect()
+        }
+        withExtendedLifetime(database) {}
+    }
+
+    @Test("G6 a database that is away for seconds drops no stream, and nothing that was read meanwhile is lost")
+    func outage() async throws {
+        let server = try PostgresServer()
+        try server.start()
+        defer { server.close() }
+        let database = try server.makeDatabase()
+        try await withRig { rig in
+            let account = try rig.account(store: Self.store(database.connection()))
+            try await account.connect()
+            try await account.listen()
+            try await account.caughtUp()
+            server.kill()
+            rig.bot.send(rig.messageToAlice("m1", "hello"))
+            try await onThread {
+                SystemThread.sleep(microseconds: 5_000_000)
+                try server.start()
+            }
+            rig.bot.send(rig.messageToAlice("m2", "hello"))
+            try await account.caughtUp()
+            #expect(try account.store.notes("message") == ["m1: hello", "m2: hello"])
+            #expect(rig.server.log.entries.count { $0.event == .connected } == 1)
+            #expect(try account.store.number("SELECT copies FROM place") == 0)
+        }
+        withExtendedLifetime(database) {}
+    }
+
+    @Test(
+        "G6 a standby that was promoted without the last commits is noticed and named, and sessions begin anew"
+    )
+    func lostCommits() async throws {
+        let server = try PostgresServer()
+        try server.start()
+        defer { server.close() }
+        let database = try server.makeDatabase()
+        let older = try server.makeStandby(name: "older")
+        defer { older.close() }
+        let line = try LoopbackProxy(to: server.port)
+        let connection = database.connection(over: .tcp) + " port=\(line.port)"
+        let reports = Kept<[String]>([])
+        let log = HandlerLog { entry in reports.withLock { $0.append(entry.message) } }
+        try await withRig { rig in
+            let account = try rig.account(store: Self.store(connection, log: log))
+            let events = EventReader(account)
+            try await account.connect()
+            try await account.listen()
+            rig.bot.send(rig.messageToAlice("m1", "hello"))
+            try await account.caughtUp()
+            // Before it is promoted it must have what there is so far.
+            let notes = "SELECT count(*) FROM note"
+            try await eventually { try older.query(notes, in: database.name) == "1" }
+            try older.promote()
+            rig.bot.send(rig.messageToAlice("m2", "hello"))
+            try await account.caughtUp()
+            #expect(try account.store.notes("message").count == 2)
+            line.lead(to: older.port)
+            line.cut()
+            rig.bot.send(rig.messageToAlice("m3", "hello"))
+            await events.until("bound")
+            await events.until("bound")
+            // What the earlier session has not acknowledged is delivered to the next one.
+            rig.server.expireSessions()
+            await events.until("bound")
+            try await account.caughtUp()
+            // The second was told to be handled; the last was not.
+            #expect(try account.store.notes("message") == ["m1: hello", "m3: hello"])
+            #expect(try account.store.number("SELECT copies FROM place") == 1)
+            #expect(reports.withLock { $0.contains { $0.contains("lacks commits that were acknowledged") } })
+        }
+        withExtendedLifetime(database) {}
+    }
+}
