@@ -274,7 +274,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "CSQLite", "Handlers", "HandlersPostgres", "Platform", "TestServers", "XMPPAccount", "XMPPCore",
+                "CSQLite", "Handlers", "HandlersPostgres", "Platform", "TestServers", "XMPPAccount",
+                "XMPPCore",
                 "XMPPTestKit", "XMPPTransport",
             ],
             path: "Tests/TestSupport"),

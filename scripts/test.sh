@@ -13,6 +13,7 @@ events=${1:?"usage: scripts/test.sh EVENTS"}
 killing='^(PushwakeTests|OmemoTests|UploadTests)\.'
 filling='^XMPPModulesTests\.(BoundsTests|OldStoreTests)/'
 counting='^PushwakeTests\.SystemCallKillTests/'
+rows='^(HandlersTests|XMPPAccountTests\.Account(Connect|Deferral|Message|Ownership|Resume|Runner|Service|Start)Tests)[./]'
 rm -f "$events"
 status=0
 # Without a limit all tests begin at once, and those that await something stand behind a thousand others. Most wait for a
@@ -26,8 +27,8 @@ run() {
     rm -f "$events.part"
 }
 run --skip "$killing" --skip "$filling"
-# The tests of handlers once more, with their stores on PostgreSQL.
-HANDLERS_TEST_ENGINE=postgres run --filter '^HandlersTests\.'
+# The tests of handlers once more, with their stores on PostgreSQL, and those of accounts that are about their rows.
+HANDLERS_TEST_ENGINE=postgres run --filter "$rows"
 run --filter "$filling"
 # These keep the processors busy by themselves: with more of them at once a server takes a minute to start.
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$((2 * $(nproc)))

@@ -54,7 +54,9 @@ func keepAccount(_ store: HandlerStore, _ arguments: [String]) async throws {
 }
 
 let arguments = CommandLine.arguments
-guard arguments.count >= 3 else { fatalError("usage: NodeTestProgram CONNECTION hold|wait|account ARGUMENTS") }
+guard arguments.count >= 3 else {
+    fatalError("usage: NodeTestProgram CONNECTION hold|wait|account ARGUMENTS")
+}
 let store = try HandlerStore(
     postgres: arguments[1], registry: HandlerRegistry([Wait.self, Received.self]),
     schemas: arguments[2] == "account" ? Account.coreSchemas : [], durability: .onPrimary)

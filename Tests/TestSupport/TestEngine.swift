@@ -65,5 +65,7 @@ extension Trait where Self == ConditionTrait {
 extension Trait where Self == ConditionTrait {
     /// A test with handlers that do something in memory, which happens twice where a step runs twice, or with expectations inside of
     /// steps.
-    package static var effectsInMemory: Self { .disabled(if: TestEngine.isPostgres, "it has effects in memory") }
+    package static var effectsInMemory: Self {
+        .disabled(if: TestEngine.isPostgres, "it has effects in memory")
+    }
 }

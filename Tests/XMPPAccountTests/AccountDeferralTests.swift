@@ -104,7 +104,7 @@ enum DeferralApp {
     /// The endings of handlers with that name, in order.
     private func endings(_ name: String, _ store: HandlerStore) throws -> [String] {
         let sql =
-            "SELECT outcome || ' ' || ifnull(reason, '-') FROM ending WHERE name = '\(name)' ORDER BY handler"
+            "SELECT outcome || ' ' || coalesce(reason, '-') FROM ending WHERE name = '\(name)' ORDER BY handler"
         return try store.texts(sql)
     }
 

@@ -102,7 +102,7 @@ struct AccountHostileTests {
         }
     }
 
-    @Test("W4 an owner that answers keeps the stream although the file of its lock is gone")
+    @Test("W4 an owner that answers keeps the stream although the file of its lock is gone", .sqliteOnly)
     func freeLock() async throws {
         try await withRig { rig in
             let main = try await rig.connected()

@@ -92,7 +92,8 @@ import XMPPTestKit
     }
 
     @Test(
-        "X21 a silent stream is asked for a proof once a minute, and neither that nor the answer opens a step"
+        "X21 a silent stream is asked for a proof once a minute, and neither that nor the answer opens a step",
+        .sqliteOnly
     )
     func idle() async throws {
         let others = Kept<HandlerStore?>(nil)

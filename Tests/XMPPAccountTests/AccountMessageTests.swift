@@ -181,7 +181,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("S5 a burst is stored in far fewer commits than it has messages")
+    @Test("S5 a burst is stored in far fewer commits than it has messages", .sqliteOnly)
     func groupCommit() async throws {
         // The account's clock stands still: on a busy machine steps would end because of the time that they took.
         try await withRig(reconnects: false) { rig in

@@ -68,7 +68,8 @@ final class Ownership: @unchecked Sendable {
             handOver()
             return .releasing
         }
-        return Ownership(step: OwnerStep(store: store, table: table, epoch: epoch, losses: losses), place: place)
+        return Ownership(
+            step: OwnerStep(store: store, table: table, epoch: epoch, losses: losses), place: place)
     }
 
     /// The wait between two checks of the lock of an owner that was killed.

@@ -212,7 +212,7 @@ extension HandlerStore {
             try step.all("SELECT mark FROM seen_mark") { (row) throws(HandlerError) in row.blob(0) }
         }
         let counted = try step { step in
-            try step.first("SELECT total(marks) FROM seen_sender") { (row) throws(HandlerError) in
+            try step.first("SELECT coalesce(sum(marks), 0) FROM seen_sender") { (row) throws(HandlerError) in
                 row.integer(0)
             }
         }

@@ -83,7 +83,8 @@ import XMPPTestKit
         withExtendedLifetime(database) {}
     }
 
-    @Test("G6 a database that is away for seconds drops no stream, and nothing that was read meanwhile is lost")
+    @Test(
+        "G6 a database that is away for seconds drops no stream, and nothing that was read meanwhile is lost")
     func outage() async throws {
         let server = try PostgresServer()
         try server.start()
