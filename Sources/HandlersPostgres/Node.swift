@@ -30,6 +30,8 @@ final class Node: ProcessPresence {
 
     func isAlive(slot: Int) -> Bool { loop.isAlive(slot) }
 
+    func livingSlots() throws(HandlerError) -> [Int] { try loop.livingNodes() }
+
     /// Registers the store anew after others have taken it for dead.
     ///
     /// - Returns: Its new number.

@@ -96,6 +96,10 @@ final class NodeLoop: @unchecked Sendable {
 
     // MARK: The others
 
+    func livingNodes() throws(HandlerError) -> [Int] {
+        try using { (table) throws(HandlerError) in try table.livingNodes() }
+    }
+
     /// Whether a node may commit, as far as is known: without the database nobody can.
     func isAlive(_ node: Int) -> Bool {
         (try? using { (table) throws(HandlerError) in try table.isAlive(node) }) ?? true

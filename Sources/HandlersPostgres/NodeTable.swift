@@ -134,6 +134,12 @@ struct NodeTable {
 
     // MARK: The others
 
+    func livingNodes() throws(HandlerError) -> [Int] {
+        try connection.allOnce("SELECT node FROM node_lease WHERE is_dead = 0 ORDER BY node") {
+            Int($0.integer(0))
+        }
+    }
+
     func isAlive(_ node: Int) throws(HandlerError) -> Bool {
         try connection.firstOnce("SELECT 1 FROM node_lease WHERE node = ?", [node]) { _ in true } ?? false
     }

@@ -4,6 +4,8 @@
 //     NodeTestProgram CONNECTION wait      runs an async handler that says when it begins and when it is canceled
 //     NodeTestProgram CONNECTION account JID PASSWORD PORT AUTHORITY
 //                                          keeps an account connected, and says when it is given up
+//     NodeTestProgram CONNECTION share COUNT PASSWORD PORT AUTHORITY
+//                                          shares the accounts u0, u1, …
 
 import Glibc
 import Handlers
@@ -53,13 +55,32 @@ func keepAccount(_ store: HandlerStore, _ arguments: [String]) async throws {
     events.cancel()
 }
 
+/// Shares the accounts u0, u1, … until the end of the standard input.
+func shareAccounts(_ store: HandlerStore, _ arguments: [String]) async throws {
+    let configurations = try (0..<(Int(arguments[0]) ?? 0)).map { number in
+        var configuration = AccountConfiguration(
+            jid: try JID("u\(number)@localhost"), password: arguments[1],
+            server: .init(host: "127.0.0.1", port: UInt16(arguments[2]) ?? 0, security: .directTLS))
+        configuration.trust = .file(path: arguments[3])
+        return configuration
+    }
+    let host = try AccountHost()
+    let share = host.share(configurations, in: store) { _ in
+    } failed: { jid, error in
+        say("\(jid?.description ?? "the store"): \(error)")
+    }
+    while readLine() != nil {}
+    await share.close()
+    await host.close()
+}
+
 let arguments = CommandLine.arguments
 guard arguments.count >= 3 else {
-    fatalError("usage: NodeTestProgram CONNECTION hold|wait|account ARGUMENTS")
+    fatalError("usage: NodeTestProgram CONNECTION hold|wait|account|share ARGUMENTS")
 }
 let store = try HandlerStore(
     postgres: arguments[1], registry: HandlerRegistry([Wait.self, Received.self]),
-    schemas: arguments[2] == "account" ? Account.coreSchemas : [], durability: .onPrimary)
+    schemas: ["account", "share"].contains(arguments[2]) ? Account.coreSchemas : [], durability: .onPrimary)
 switch arguments[2] {
 case "hold":
     // Touched by the thread of the step alone.
@@ -78,5 +99,6 @@ case "wait":
     try store.step { _ = try $0.schedule(Wait().durable, after: .zero) }
     while readLine() != nil {}
     runner.close()
+case "share": try await shareAccounts(store, Array(arguments.dropFirst(3)))
 default: try await keepAccount(store, Array(arguments.dropFirst(3)))
 }

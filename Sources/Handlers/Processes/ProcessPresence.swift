@@ -12,6 +12,8 @@ package protocol ProcessPresence: AnyObject, Sendable {
 
     /// Whether the store lives that has a slot, as far as the others know.
     func isAlive(slot: Int) -> Bool
+    /// The slots of the stores that live, with this one's.
+    func livingSlots() throws(HandlerError) -> [Int]
 
     /// Records the handler that this process runs.
     func record(_ runningCall: RunningCall)
@@ -52,6 +54,7 @@ extension ProcessPresence {
     package var isFenced: Bool { false }
     /// The locks of files tell more: ``OwnerFiles`` in XMPPAccount.
     package func isAlive(slot: Int) -> Bool { slot == number }
+    package func livingSlots() throws(HandlerError) -> [Int] { [number] }
 }
 
 extension ProcessSlot: ProcessPresence {}

@@ -228,6 +228,9 @@ public final class HandlerStore: Sendable {
     /// Whether the store lives that has a slot, on whatever machine.
     package func isAlive(slot: Int) -> Bool { self.slot.isAlive(slot: slot) }
 
+    /// The slots of the stores that live, on whatever machine; of those of a file only this one's.
+    package func livingSlots() throws(HandlerError) -> [Int] { try slot.livingSlots() }
+
     /// Whether others have taken this process for dead, although it lives.
     var isFenced: Bool { slot.isFenced }
 
@@ -251,7 +254,7 @@ public final class HandlerStore: Sendable {
     package var notificationsByOthers: UInt32 { slot.countOfOthers }
 
     /// From now on runners and listeners are woken by what other processes commit, too.
-    func watchChanges() throws(HandlerError) {
+    package func watchChanges() throws(HandlerError) {
         try watch.withLock { (watch) throws(HandlerError) in
             guard watch == nil else { return }
             watch = try slot.watchOthers(system.driver) { [listeners] in listeners.wakeAll() }

@@ -63,6 +63,8 @@ public final class AccountHost: Sendable {
         var reserved: Set<JID> = []
         /// The number of accounts of each store.
         var stores: [ObjectIdentifier: Int] = [:]
+        /// Told first of an account that was given up, by their owners; they return whether they look after it.
+        var watchers: [ObjectIdentifier: @Sendable (Account, any Error) -> Bool] = [:]
         var isClosed = false
     }
 
@@ -213,8 +215,16 @@ public final class AccountHost: Sendable {
 
     /// Reports that an account has given up its stream for good.
     private func gaveUp(_ account: Account, _ error: any Error) {
-        let isHere = state.withLock { $0.accounts[account.configuration.jid] === account }
+        let (isHere, watchers) = state.withLock {
+            ($0.accounts[account.configuration.jid] === account, Array($0.watchers.values))
+        }
+        if watchers.contains(where: { $0(account, error) }) { return }
         if isHere { report.yield(Failure(account: account, error: error)) }
+    }
+
+    /// Calls `action` first when an account is given up; nil for no longer.
+    func onGivenUp(of watcher: AnyObject, _ action: (@Sendable (Account, any Error) -> Bool)?) {
+        state.withLock { $0.watchers[ObjectIdentifier(watcher)] = action }
     }
 
     /// Closes an account and takes it out of the host. To restart it, add it again.

@@ -7,7 +7,7 @@ import TestServers
 import TestSupport
 import TestThreads
 import Testing
-import XMPPAccount
+@testable import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
@@ -153,5 +153,85 @@ import XMPPTestKit
             #expect(reports.withLock { $0.contains { $0.contains("lacks commits that were acknowledged") } })
         }
         withExtendedLifetime(database) {}
+    }
+
+    // MARK: Shares
+
+    private static let count = 12
+
+    private static func sharing(
+        _ body: (AccountRig, TestDatabase, [AccountConfiguration]) async throws -> Void
+    )
+        async throws
+    {
+        let database = try PostgresServer.shared.makeDatabase()
+        try await withRig {
+            for number in 0..<Self.count { $0.accounts["u\(number)"] = "secret" }
+        } _: { rig in
+            let configurations = try (0..<Self.count).map { number in
+                let known = rig.configuration()
+                var new = AccountConfiguration(
+                    jid: try JID("u\(number)@localhost"), password: "secret", server: known.server)
+                new.trust = known.trust
+                return new
+            }
+            try await body(rig, database, configurations)
+        }
+        withExtendedLifetime(database) {}
+    }
+
+    private static func sendToAll(_ name: String, _ rig: AccountRig) throws {
+        for number in 0..<count {
+            rig.bot.send(
+                Message(to: try JID("u\(number)@localhost"), id: "\(name)\(number)", body: name).element)
+        }
+    }
+
+    @Test("G5 hosts share accounts; what a killed one ran goes on elsewhere with the same sessions")
+    func shares() async throws {
+        try await Self.sharing { rig, database, configurations in
+            let store = try Self.store(database.connection())
+            let host = try AccountHost()
+            let share = host.share(configurations, in: store) {
+                try await $0.listen()
+            } failed: { jid, error in
+                Issue.record("\(jid?.description ?? "-"): \(error)")
+            }
+            try await eventually { rig.server.log.entries.count { $0.event == .bound } == Self.count }
+            let program = try ChildProcess(
+                BuiltProduct.path("NodeTestProgram"),
+                [
+                    database.connection(), "share", "\(Self.count)", "secret", "\(rig.server.directTLSPort)",
+                    rig.certificates.authorityFile,
+                ], input: .pipe)
+            // It takes what its number makes its own.
+            let owners = "SELECT count(DISTINCT slot) FROM ownership WHERE slot IS NOT NULL"
+            let isOwned = "SELECT count(slot) FROM ownership"
+            try await eventually {
+                try store.number(owners) == 2 && store.number(isOwned) == Int64(Self.count)
+            }
+            try Self.sendToAll("one", rig)
+            try await eventually { try store.notes("message").count == Self.count }
+            program.signal(Signal.kill)
+            try Self.sendToAll("two", rig)
+            try await eventually { try store.notes("message").count == 2 * Self.count }
+            #expect(share.accounts.count == Self.count)
+            #expect(try Set(store.notes("message")).count == 2 * Self.count)
+            // Each session was begun once, and resumed from then on.
+            #expect(rig.server.log.entries.count { $0.event == .bound } == Self.count)
+            await share.close()
+            #expect(try store.number(isOwned) == 0)
+            await host.close()
+        }
+    }
+
+    @Test("G5 which of several machines runs an account changes with a machine for its own part alone")
+    func rendezvous() throws {
+        let jids = try (0..<1000).map { try JID("user\($0)@example.com") }
+        let before = jids.map { AccountShare.node(of: $0, among: [1, 2, 3, 4]) }
+        let after = jids.map { AccountShare.node(of: $0, among: [1, 2, 4]) }
+        for (before, after) in zip(before, after) { #expect(before == 3 || before == after) }
+        for node in 1...4 { #expect((150...350).contains(before.count { $0 == node })) }
+        #expect(AccountShare.node(of: jids[0], among: []) == nil)
     }
 }

@@ -1,0 +1,227 @@
+public import Handlers
+import Synchronization
+public import XMPPCore
+
+extension AccountHost {
+    /// Shares accounts with the hosts of other machines that have the same store open: one of them runs each account, and another
+    /// one goes on with its session when that one dies, is cut off, or is closed.
+    ///
+    /// ```swift
+    /// let share = host.share(configurations, in: store) { account in
+    ///     try await account.listen(as: "echo", Echo.received())
+    /// } failed: { jid, error in print("\(jid): \(error)") }
+    /// ```
+    ///
+    /// Who runs an account follows from its address and the machines that live (rendezvous hashing), so a machine that comes or goes
+    /// moves no more accounts than it takes or leaves. With a store in a file, this host runs all of them.
+    ///
+    /// - Parameters:
+    ///   - configurations: All accounts, the same on each machine, each address once.
+    ///   - store: A store opened with `Account.schemas`.
+    ///   - prepare: Called with each account that this host takes, before it is connected: it sets listeners. What it throws is told
+    ///     to `failed`.
+    ///   - failed: Told of an account that could not be taken, which is tried again after five seconds, and of failures of the
+    ///     store, without an address.
+    /// - Returns: The share, which ends with ``AccountShare/close()``.
+    public func share(
+        _ configurations: [AccountConfiguration], in store: HandlerStore,
+        prepare: @escaping @Sendable (Account) async throws -> Void,
+        failed: @escaping @Sendable (JID?, any Error) -> Void
+    ) -> AccountShare {
+        let share = AccountShare(
+            self, configurations, store, Callbacks(prepare: prepare, failed: failed))
+        share.start()
+        return share
+    }
+
+    /// What a share calls.
+    struct Callbacks: Sendable {
+        let prepare: @Sendable (Account) async throws -> Void
+        let failed: @Sendable (JID?, any Error) -> Void
+    }
+}
+
+/// Accounts that the hosts of several machines share; see ``AccountHost/share(_:in:prepare:failed:)``.
+///
+/// ```swift
+/// await share.close()  // others go on with the sessions
+/// ```
+public final class AccountShare: Sendable {
+    /// The pause after a look, and the longest time between two.
+    private static let (pause, longestPause) = (Duration.milliseconds(100), Duration.seconds(1))
+    /// The time until an account is tried again that could not be taken.
+    private static let retryPause = Duration.seconds(5)
+    /// The number of accounts that are taken or given back at the same time.
+    private static let atOnce = 16
+
+    private let host: AccountHost
+    private let configurations: [AccountConfiguration]
+    private let store: HandlerStore
+    private let callbacks: AccountHost.Callbacks
+    private let news: AsyncStream<Void>
+    private let announce: AsyncStream<Void>.Continuation
+
+    private struct State {
+        var taken: [JID: Account] = [:]
+        /// Accounts that others have taken over.
+        var lost: Set<JID> = []
+        var failedAt: [JID: ContinuousClock.Instant] = [:]
+        var tasks: [Task<Void, Never>] = []
+    }
+
+    private let state = Mutex(State())
+
+    fileprivate init(
+        _ host: AccountHost, _ configurations: [AccountConfiguration], _ store: HandlerStore,
+        _ callbacks: AccountHost.Callbacks
+    ) {
+        (self.host, self.configurations, self.store, self.callbacks) = (
+            host, configurations, store, callbacks
+        )
+        (news, announce) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    /// The accounts that this host runs at this moment.
+    public var accounts: [Account] { state.withLock { Array($0.taken.values) } }
+
+    fileprivate func start() {
+        host.onGivenUp(of: self) { [weak self] in self?.gaveUp($0, $1) ?? false }
+        store.addNeighborListener(self) { [announce] in announce.yield() }
+        let looking = Task { [self] in
+            do { try store.watchChanges() } catch { callbacks.failed(nil, error) }
+            for await _ in news where !Task.isCancelled {
+                do { try await look() } catch { callbacks.failed(nil, error) }
+                try? await Task.sleep(for: Self.pause)
+            }
+        }
+        let ticking = Task { [announce] in
+            while !Task.isCancelled {
+                announce.yield()
+                try? await Task.sleep(for: Self.longestPause)
+            }
+        }
+        state.withLock { $0.tasks = [looking, ticking] }
+    }
+
+    /// Gives all accounts back, so that other machines go on with their sessions.
+    ///
+    /// - Parameter time: How long their async handlers may take to end, 0 or more; see ``Account/close(finishing:)``.
+    public func close(finishing time: Duration = .zero) async {
+        let tasks = state.withLock { state in
+            defer { state.tasks = [] }
+            return state.tasks
+        }
+        for task in tasks { task.cancel() }
+        announce.finish()
+        for task in tasks { await task.value }
+        store.removeNeighborListener(self)
+        host.onGivenUp(of: self, nil)
+        await forEach(state.withLock { Array($0.taken.keys) }) { await self.giveBack($0, finishing: time) }
+    }
+
+    // MARK: Who runs what
+
+    /// The one of several nodes that runs an account.
+    static func node(of jid: JID, among nodes: [Int]) -> Int? {
+        // FNV-1a, so that each machine computes the same.
+        let hash = jid.description.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {
+            ($0 ^ UInt64($1)) &* 0x0100_0000_01b3
+        }
+        func score(_ node: Int) -> UInt64 {
+            var numbers = SplitMix(seed: hash &+ UInt64(truncatingIfNeeded: node) &* 0x2545_f491_4f6c_dd1d)
+            return numbers.next()
+        }
+        return nodes.max { (score($0), $0) < (score($1), $1) }
+    }
+
+    /// Takes what is this host's part and free, and gives back what is another's.
+    private func look() async throws {
+        let nodes = try store.livingSlots()
+        let own = store.slotNumber
+        // Others have taken this one for dead; its next step gives it another place.
+        guard nodes.contains(own) else { return }
+        let (lost, taken) = state.withLock { state in
+            defer { state.lost = [] }
+            return (state.lost, Set(state.taken.keys))
+        }
+        await forEach(Array(lost)) { await self.giveBack($0) }
+        let owners = try owners()
+        var (wanted, unwanted): ([AccountConfiguration], [JID]) = ([], [])
+        for configuration in configurations {
+            let jid = configuration.jid
+            let isTaken = taken.contains(jid) && !lost.contains(jid)
+            if Self.node(of: jid, among: nodes) != own {
+                if isTaken { unwanted.append(jid) }
+            } else if !isTaken, !isPaused(jid) {
+                // An owner that lives gives it back as soon as it has seen the same nodes.
+                let owner = owners[jid.description] ?? nil
+                if owner == nil || owner == own || !nodes.contains(owner ?? own) {
+                    wanted.append(configuration)
+                }
+            }
+        }
+        await forEach(unwanted) { await self.giveBack($0) }
+        await forEach(wanted) { await self.take($0) }
+    }
+
+    private func isPaused(_ jid: JID) -> Bool {
+        state.withLock { $0.failedAt[jid].map { ContinuousClock.now < $0 + Self.retryPause } ?? false }
+    }
+
+    /// The slots of the accounts' owners.
+    private func owners() throws -> [String: Int?] {
+        try store.read { snapshot in
+            let rows = try snapshot.all(
+                "SELECT account.jid, ownership.slot FROM account JOIN ownership ON ownership.account = account.id"
+            ) { ($0.text(0), $0.optionalInteger(1).map(Int.init)) }
+            return Dictionary(rows) { $1 }
+        }
+    }
+
+    private func take(_ configuration: AccountConfiguration) async {
+        let jid = configuration.jid
+        do {
+            let account = try host.add(configuration, store: store)
+            state.withLock { $0.taken[jid] = account }
+            do {
+                try await callbacks.prepare(account)
+            } catch {
+                await giveBack(jid)
+                throw error
+            }
+            host.connect(account)
+            state.withLock { $0.failedAt[jid] = nil }
+        } catch {
+            state.withLock { $0.failedAt[jid] = .now }
+            callbacks.failed(jid, error)
+        }
+    }
+
+    private func giveBack(_ jid: JID, finishing time: Duration = .zero) async {
+        guard let account = state.withLock({ $0.taken[jid] }) else { return }
+        await host.remove(account, finishing: time)
+        state.withLock { _ = $0.taken.removeValue(forKey: jid) }
+    }
+
+    /// - Returns: Whether this share looks after the account, which another machine runs now.
+    private func gaveUp(_ account: Account, _ error: any Error) -> Bool {
+        guard (error as? AccountError)?.code == .ownershipLost else { return false }
+        let jid = account.configuration.jid
+        let isOwn = state.withLock { state in
+            guard state.taken[jid] === account else { return false }
+            state.lost.insert(jid)
+            return true
+        }
+        announce.yield()
+        return isOwn
+    }
+
+    private func forEach<T: Sendable>(_ elements: [T], _ body: @escaping @Sendable (T) async -> Void) async {
+        await withTaskGroup(of: Void.self) { group in
+            for (index, element) in elements.enumerated() {
+                if index >= Self.atOnce { await group.next() }
+                group.addTask { await body(element) }
+            }
+        }
+    }
+}
