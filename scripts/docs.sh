@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 modules=(
     Timestamps Handlers HandlerMacrosSupport HandlersTestKit XMPPCore XMPPTransport IQTracker XMPPAccount XMPPModules PubSub Upload Omemo
-    XMPPTestKit AccountTestKit
+    XMPPTestKit AccountTestKit HandlersPostgres
 )
 
 docc=$(command -v docc) || docc=$(dirname "$(readlink -f "$(command -v swift)")")/docc

@@ -23,7 +23,7 @@ extension HandlerStore {
     ///   - durability: When a commit counts as done.
     ///   - time: The clocks; tests pass their own.
     ///   - log: Log of the store and its handlers; nil for none.
-    /// - Throws: ``HandlerError`` with the codes `databaseUnavailable` (also for a server that is too old or does not keep commits as
+    /// - Throws: ``/Handlers/HandlerError`` with the codes `databaseUnavailable` (also for a server that is too old or does not keep commits as
     ///   `durability` asks), `databaseReadOnly` (a standby, or missing permission), `databaseForeign`, `databaseNewer` or
     ///   `storageFailed`; nothing is changed then. `duplicateSchema` when two schemas are of one module; `sql` when a migration
     ///   fails, which changes nothing.
