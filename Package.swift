@@ -297,6 +297,14 @@ let package = Package(
                 "Handlers", "HandlerMacrosSupport", "HandlersPostgres", "HandlersTestKit",
                 "HandlersTestProgram", "TestServers", "TestSupport", "TestThreads", "World",
             ]),
+        // Machines that share accounts, and die: `make fleet`.
+        .executableTarget(
+            name: "fleet-proof",
+            dependencies: [
+                "Handlers", "HandlersPostgres", "Platform", "TestServers", "XMPPAccount", "XMPPCore",
+                "XMPPTestKit",
+            ],
+            path: "Tests/FleetProof"),
         .executableTarget(
             name: "NodeTestProgram",
             dependencies: ["Handlers", "HandlersPostgres", "XMPPAccount", "XMPPCore"],

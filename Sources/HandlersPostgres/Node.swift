@@ -23,27 +23,35 @@ final class Node: ProcessPresence {
         }
     }
 
-    deinit { leave() }
+    /// A store that could not give back what it holds does not leave: others recover it.
+    deinit {
+        end()
+        loop.disconnect()
+    }
+
+    private func end() {
+        loop.stop()
+        thread.join()
+    }
 
     var number: Int { loop.number }
     var isFenced: Bool { loop.isFenced }
 
     func isAlive(slot: Int) -> Bool { loop.isAlive(slot) }
 
-    func livingSlots() throws(HandlerError) -> [Int] { try loop.livingNodes() }
+    func share(_ isSharing: Bool) throws(HandlerError) { try loop.share(isSharing) }
+    func sharingSlots() throws(HandlerError) -> [Int] { try loop.sharingNodes() }
 
     /// Registers the store anew after others have taken it for dead.
     ///
     /// - Returns: Its new number.
     func registerAnew() throws(HandlerError) -> Int { try loop.registerAnew() }
 
-    // What runs in a step is not known to others; see docs/reference/postgres.md.
-    func record(_ runningCall: RunningCall) {}
-    func clearRunningCall() {}
+    func record(_ runningCall: RunningCall) { loop.record(runningCall) }
+    func clearRunningCall() { loop.record(nil) }
 
     func leave() {
-        loop.stop()
-        thread.join()
+        end()
         loop.leave()
     }
 
@@ -51,14 +59,13 @@ final class Node: ProcessPresence {
     var countOfOthers: UInt32 { loop.countOfOthers }
 
     func recoverDead<E>(_ body: (_ slot: Int, _ runningCall: RunningCall?) throws(E) -> Void) throws(E) {
-        for (node, runningCall) in loop.beginRecoveries() {
-            do throws(E) {
-                try body(Int(node), runningCall)
-            } catch {
-                loop.endRecovery(of: node, isDone: false)
-                throw error
-            }
+        var begun = loop.beginRecoveries()[...]
+        // What is not recovered here is left to others, and to the next time.
+        defer { for (node, _) in begun { loop.endRecovery(of: node, isDone: false) } }
+        while let (node, runningCall) = begun.first {
+            try body(Int(node), runningCall)
             loop.endRecovery(of: node, isDone: true)
+            begun.removeFirst()
         }
     }
 

@@ -19,9 +19,14 @@ final class NodeLoop: @unchecked Sendable {
     private let table: Mutex<NodeTable?>
     private let currentNumber: Atomic<Int>
     private let fenced = Atomic<Bool>(false)
+    private let isSharing = Atomic<Bool>(false)
     private let isStopping = Atomic<Bool>(false)
     private let hasNews = Atomic<Bool>(false)
     private let mayHaveDead = Atomic<Bool>(true)
+    /// Whether what runs is written down, because a node has died a short time ago: what it ran is not known, and kills the next one, too.
+    private let isCareful: Atomic<Bool>
+    /// Whether something is written down.
+    private let hasRecord = Atomic<Bool>(false)
     private let notifications = Atomic<UInt32>(0)
     private let signal: WakeSignal
     private let changed = Mutex<(@Sendable () -> Void)?>(nil)
@@ -38,8 +43,9 @@ final class NodeLoop: @unchecked Sendable {
     init(_ options: PostgresSettings) throws(HandlerError) {
         self.options = options
         signal = try WakeSignal()
-        var table = try NodeTable(options)
-        currentNumber = Atomic(try table.register())
+        var table = try NodeTable(options, isReconnection: false)
+        currentNumber = Atomic(try table.register(isSharing: false))
+        isCareful = Atomic(try table.hasRecentDeath())
         self.table = Mutex(table)
     }
 
@@ -52,7 +58,11 @@ final class NodeLoop: @unchecked Sendable {
     private func using<R>(_ body: (inout NodeTable) throws(HandlerError) -> R) throws(HandlerError) -> R {
         try table.withLock { (table) throws(HandlerError) in
             var current: NodeTable
-            if let known = table.take() { current = known } else { current = try NodeTable(options) }
+            if let known = table.take() {
+                current = known
+            } else {
+                current = try NodeTable(options, isReconnection: true)
+            }
             do throws(HandlerError) {
                 let result = try body(&current)
                 table = current
@@ -68,16 +78,33 @@ final class NodeLoop: @unchecked Sendable {
     // MARK: The own node
 
     func registerAnew() throws(HandlerError) -> Int {
-        let new = try using { (table) throws(HandlerError) in try table.register() }
-        currentNumber.store(new, ordering: .sequentiallyConsistent)
-        fenced.store(false, ordering: .sequentiallyConsistent)
-        return new
+        try using { (table) throws(HandlerError) in
+            let new = try table.register(isSharing: isSharing.load(ordering: .relaxed))
+            // While the loop cannot look: it would take its own lock for that of another node.
+            currentNumber.store(new, ordering: .sequentiallyConsistent)
+            fenced.store(false, ordering: .sequentiallyConsistent)
+            return new
+        }
+    }
+
+    /// Writes down what the node runs, after deaths; nil for nothing. It is not awaited by those who are not there, so a failure is
+    /// ignored: the next kill tells.
+    func record(_ runningCall: RunningCall?) {
+        let isWanted = runningCall != nil && isCareful.load(ordering: .relaxed)
+        guard isWanted || hasRecord.load(ordering: .relaxed) else { return }
+        hasRecord.store(isWanted, ordering: .relaxed)
+        try? using { (table) throws(HandlerError) in
+            try table.record(isWanted ? runningCall : nil, of: number)
+        }
     }
 
     func stop() {
         isStopping.store(true, ordering: .sequentiallyConsistent)
         signal.raise()
     }
+
+    /// Lets go of the connection, once nothing else uses it: others find the node dead.
+    func disconnect() { table.withLock { $0 = nil } }
 
     /// Removes the node, once nothing else uses it.
     func leave() {
@@ -96,8 +123,13 @@ final class NodeLoop: @unchecked Sendable {
 
     // MARK: The others
 
-    func livingNodes() throws(HandlerError) -> [Int] {
-        try using { (table) throws(HandlerError) in try table.livingNodes() }
+    func share(_ isSharing: Bool) throws(HandlerError) {
+        self.isSharing.store(isSharing, ordering: .relaxed)
+        try using { (table) throws(HandlerError) in try table.share(isSharing, number) }
+    }
+
+    func sharingNodes() throws(HandlerError) -> [Int] {
+        try using { (table) throws(HandlerError) in try table.sharingNodes() }
     }
 
     /// Whether a node may commit, as far as is known: without the database nobody can.
@@ -111,6 +143,11 @@ final class NodeLoop: @unchecked Sendable {
         do throws(HandlerError) {
             return try using { (table) throws(HandlerError) in
                 _ = try table.bury(besides: number)
+                if !table.suspects.isEmpty {
+                    // The second look, which says whether they are dead.
+                    SystemThread.sleep(microseconds: UInt32(Self.tick.milliseconds * 1000))
+                    _ = try table.bury(besides: number)
+                }
                 var begun: [(node: Int64, runningCall: RunningCall?)] = []
                 for next in try table.fenced() where try table.beginRecovery(of: next.node) {
                     begun.append(next)
@@ -127,6 +164,7 @@ final class NodeLoop: @unchecked Sendable {
         if !isDone { mayHaveDead.store(true, ordering: .sequentiallyConsistent) }
         try? using { (table) throws(HandlerError) in
             if isDone { try table.removeRecovered(node) }
+            isCareful.store(true, ordering: .relaxed)
             try table.endRecovery(of: node)
         }
     }
@@ -178,17 +216,10 @@ final class NodeLoop: @unchecked Sendable {
 
     /// - Returns: Whether others have committed or died.
     private func turn(_ table: inout NodeTable, _ times: inout Times) throws(HandlerError) -> Bool {
-        if hasNews.exchange(false, ordering: .sequentiallyConsistent) {
-            do throws(HandlerError) {
-                try table.notify(from: number)
-            } catch {
-                hasNews.store(true, ordering: .sequentiallyConsistent)
-                throw error
-            }
-        }
         let notified = try table.notifications(besides: number)
         notifications.add(UInt32(truncatingIfNeeded: notified), ordering: .relaxed)
         var isChanged = notified > 0
+        // First: nothing else may keep it from that.
         if ContinuousClock.now >= times.nextRenewal, !isFenced {
             times.nextRenewal = .now + Self.renewal
             if try !table.renew(number) {
@@ -199,9 +230,18 @@ final class NodeLoop: @unchecked Sendable {
         if ContinuousClock.now >= times.nextLook {
             times.nextLook = .now + Self.tick
             if !isFenced { try table.lock(number) }
+            isCareful.store(try table.hasRecentDeath(), ordering: .relaxed)
             if try table.bury(besides: number) {
                 mayHaveDead.store(true, ordering: .sequentiallyConsistent)
                 isChanged = true
+            }
+        }
+        if hasNews.exchange(false, ordering: .sequentiallyConsistent) {
+            do throws(HandlerError) {
+                try table.notify(from: number)
+            } catch {
+                // Others find it without being told, within seconds; a queue that is full stays so for longer.
+                if error.code == .databaseUnavailable { throw error }
             }
         }
         return isChanged

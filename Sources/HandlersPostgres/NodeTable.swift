@@ -23,6 +23,7 @@ struct NodeTable {
             -- The stores that have the database open, and the dead that were not recovered.
             CREATE TABLE node(
                 id INTEGER PRIMARY KEY,
+                is_sharing INTEGER NOT NULL,            -- whether it takes its part of what is shared
                 handler INTEGER,                        -- what it runs, where that is written down
                 digest INTEGER);
             -- Those of them whose steps may commit.
@@ -62,18 +63,35 @@ struct NodeTable {
         "'durable-handlers node \(node) in ' || (SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
     }
 
+    /// Ends the connection of a node's steps, and says whether it has ended.
+    static func endingConnection(of node: some BinaryInteger) -> String {
+        """
+        SELECT coalesce(bool_and(pg_terminate_backend(pid, 500)), TRUE) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()
+            AND application_name = \(connectionName(of: node))
+        """
+    }
+
     private let connection: PostgresConnection
     /// Whether it holds the lock of its node.
     private var isLocked = false
     /// Since when the server has been seen at work without a gap: nobody could renew anything while it was away.
-    private var steadySince = ContinuousClock.now
+    private var steadySince: ContinuousClock.Instant
+    /// The nodes whose lock was free at the last look.
+    private(set) var suspects: Set<Int64> = []
 
     /// Connects.
-    init(_ options: PostgresSettings) throws(HandlerError) {
+    ///
+    /// - Parameter isReconnection: Whether there was a connection: the others may have lost theirs, too, and take as long as a connection
+    ///   may take.
+    init(_ options: PostgresSettings, isReconnection: Bool) throws(HandlerError) {
+        steadySince = .now + (isReconnection ? PostgresSettings.connectLimit : .zero)
         var options = options
         // Whoever waits for the database looks at other things meanwhile.
         options.outageLimit = .zero
         connection = PostgresConnection(options, isReader: false)
+        // What is lost with a server is found again: a fence comes before the commit of what it protects.
+        try connection.executeOnce("SET synchronous_commit = off")
         try connection.executeOnce("LISTEN \(Self.channel)")
     }
 
@@ -82,17 +100,20 @@ struct NodeTable {
     /// Registers a new node.
     ///
     /// - Returns: Its number, which no other one has had.
-    mutating func register() throws(HandlerError) -> Int {
+    mutating func register(isSharing: Bool) throws(HandlerError) -> Int {
         try connection.executeOnce("SELECT pg_advisory_unlock_all()")
         isLocked = false
+        // Its number must not be given again by a standby that is promoted.
+        try connection.executeOnce("SET synchronous_commit = on")
         let id = try connection.firstOnce(
             """
-            WITH new AS (INSERT INTO node DEFAULT VALUES RETURNING id),
+            WITH new AS (INSERT INTO node(is_sharing) VALUES (?) RETURNING id),
                 step AS (INSERT INTO node_step(node, step, lease) SELECT id, 0, id FROM new),
                 old AS (DELETE FROM node_step WHERE ended_at < \(Self.clock) - 86400000)
             INSERT INTO node_lease(node, until) SELECT id, \(Self.clock) + \(Self.lease) FROM new RETURNING node
-            """
+            """, [isSharing ? 1 : 0]
         ) { $0.integer(0) }
+        try connection.executeOnce("SET synchronous_commit = off")
         guard let id else { throw HandlerError(.databaseCorrupt, "the database gives nodes no number") }
         try lock(Int(id))
         return Int(id)
@@ -105,7 +126,10 @@ struct NodeTable {
             try connection.firstOnce("SELECT pg_try_advisory_lock(\(Self.lock("?::bigint")))", [node]) {
                 $0.integer(0) != 0
             } ?? false
-        guard isLocked else { return }
+        guard isLocked else {
+            // Until then a free lock says nothing.
+            return try connection.executeOnce("UPDATE node_lease SET server = NULL WHERE node = ?", [node])
+        }
         try connection.executeOnce("UPDATE node_lease SET server = \(Self.server) WHERE node = ?", [node])
     }
 
@@ -125,6 +149,15 @@ struct NodeTable {
         return true
     }
 
+    /// Writes down what the node runs, or that it runs nothing.
+    func record(_ runningCall: RunningCall?, of node: Int) throws(HandlerError) {
+        try connection.executeOnce(
+            "UPDATE node SET handler = ?, digest = ? WHERE id = ?",
+            [
+                runningCall?.handler, runningCall.map { Int64(bitPattern: $0.digest) }, node,
+            ])
+    }
+
     func remove(_ node: Int) throws(HandlerError) {
         try connection.executeOnce(
             """
@@ -134,33 +167,58 @@ struct NodeTable {
 
     // MARK: The others
 
-    func livingNodes() throws(HandlerError) -> [Int] {
-        try connection.allOnce("SELECT node FROM node_lease WHERE is_dead = 0 ORDER BY node") {
-            Int($0.integer(0))
-        }
+    /// The time for which nodes write down what they run after one has died, in milliseconds.
+    private static let caution = 60_000
+
+    /// Whether a node has died a short time ago.
+    func hasRecentDeath() throws(HandlerError) -> Bool {
+        try connection.firstOnce(
+            "SELECT 1 FROM node_step WHERE ended_at > \(Self.clock) - \(Self.caution) LIMIT 1"
+        ) { _ in true } ?? false
+    }
+
+    func share(_ isSharing: Bool, _ node: Int) throws(HandlerError) {
+        try connection.executeOnce("UPDATE node SET is_sharing = ? WHERE id = ?", [isSharing ? 1 : 0, node])
+    }
+
+    func sharingNodes() throws(HandlerError) -> [Int] {
+        try connection.allOnce(
+            """
+            SELECT id FROM node JOIN node_lease ON node_lease.node = node.id WHERE is_sharing = 1 AND is_dead = 0 ORDER BY id
+            """
+        ) { Int($0.integer(0)) }
     }
 
     func isAlive(_ node: Int) throws(HandlerError) -> Bool {
         try connection.firstOnce("SELECT 1 FROM node_lease WHERE node = ?", [node]) { _ in true } ?? false
     }
 
-    /// Marks a dead node, or ends and fences those that are marked.
+    /// Marks those that have died, then ends and fences those that are marked.
     ///
     /// - Parameter node: The own node.
     /// - Returns: Whether a node waits to be recovered.
-    func bury(besides node: Int) throws(HandlerError) -> Bool {
+    mutating func bury(besides node: Int) throws(HandlerError) -> Bool {
         // The lease counts only while everybody could have renewed it.
         let isSteady = ContinuousClock.now >= steadySince + .milliseconds(Self.lease)
         let lock = Self.lock("node")
-        try connection.executeOnce(
+        let found = try connection.allOnce(
             """
-            UPDATE node_lease SET is_dead = 1 WHERE is_dead = 0 AND node IN (
-                SELECT node FROM node_lease WHERE node <> ?1 AND is_dead = 0 AND (
-                    CASE WHEN server = \(Self.server) AND pg_try_advisory_lock_shared(\(lock))
-                        THEN pg_advisory_unlock_shared(\(lock)) ELSE FALSE END
-                    OR ?2 = 1 AND until < \(Self.clock) AND EXISTS (
-                        SELECT 1 FROM node_lease AS mine WHERE mine.node = ?1 AND mine.until >= \(Self.clock))))
-            """, [node, isSteady ? 1 : 0])
+            SELECT node, ?2 = 1 AND until < \(Self.clock) AND EXISTS (
+                    SELECT 1 FROM node_lease AS mine WHERE mine.node = ?1 AND mine.until >= \(Self.clock)),
+                CASE WHEN server = \(Self.server) AND pg_try_advisory_lock_shared(\(lock))
+                    THEN pg_advisory_unlock_shared(\(lock)) ELSE FALSE END
+            FROM node_lease WHERE node <> ?1 AND is_dead = 0
+            """, [node, isSteady ? 1 : 0]
+        ) { (node: $0.integer(0), isOver: $0.integer(1) != 0, isFree: $0.integer(2) != 0) }
+        for other in found {
+            // Free at two looks: a node that has lost its connection alone takes the lock again between them.
+            let isFree = other.isFree && suspects.contains(other.node)
+            guard other.isOver || isFree else { continue }
+            try connection.executeOnce(
+                "UPDATE node_lease SET is_dead = 1 WHERE node = ?1 AND (?2 = 1 OR until < \(Self.clock))",
+                [other.node, isFree ? 1 : 0])
+        }
+        suspects = Set(found.filter(\.isFree).map(\.node))
         let others = try connection.allOnce(
             """
             SELECT node.id, node_lease.node IS NULL FROM node LEFT JOIN node_lease ON node_lease.node = node.id
@@ -179,12 +237,7 @@ struct NodeTable {
     ///
     /// - Returns: False when the connection does not end.
     private func fence(_ node: Int64) throws(HandlerError) -> Bool {
-        let isEnded = try connection.firstOnce(
-            """
-            SELECT coalesce(bool_and(pg_terminate_backend(pid, 500)), TRUE) FROM pg_stat_activity
-            WHERE datname = current_database() AND application_name = \(Self.connectionName(of: node))
-            """
-        ) { $0.integer(0) != 0 }
+        let isEnded = try connection.firstOnce(Self.endingConnection(of: node)) { $0.integer(0) != 0 }
         guard isEnded == true else { return false }
         try connection.executeOnce("DELETE FROM node_lease WHERE node = ? AND is_dead = 1", [node])
         return true

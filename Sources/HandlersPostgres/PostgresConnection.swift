@@ -131,14 +131,23 @@ final class PostgresConnection: SQLConnection {
     func begin() throws(HandlerError) {
         // What an earlier one could not give up.
         if isOpen { rollBack() }
-        let link = try connected()
-        if let node { try verify(link, node) }
-        do throws(PostgresError) {
-            if let node { try call(link, node.number) }
-            try link.send("BEGIN")
-            try link.send(Self.lockSteps)
-        } catch {
-            throw error.handlerError(path, doing: "beginning a step")
+        var attempts = 0
+        while true {
+            let link = try connected()
+            if let node { try verify(link, node) }
+            do throws(PostgresError) {
+                if let node { try call(link, node.number) }
+                try link.send("BEGIN")
+                try link.send(Self.lockSteps)
+                break
+            } catch {
+                attempts += 1
+                // It was lost since the last step; nothing was done on it.
+                guard error.isLost, attempts < 3 else {
+                    throw error.handlerError(path, doing: "beginning a step")
+                }
+                self.link = nil
+            }
         }
         repetition = nil
         isOpen = true
@@ -169,6 +178,8 @@ final class PostgresConnection: SQLConnection {
         openNumber = number
         if calledNumber == number { return }
         try link.send("SELECT set_config('application_name', \(NodeTable.connectionName(of: number)), false)")
+        // By itself: with the transaction that follows it would be rolled back.
+        try link.receive(isLast: true)
         calledNumber = number
     }
 
@@ -223,7 +234,26 @@ final class PostgresConnection: SQLConnection {
     private func hasCommitted() throws(HandlerError) -> Bool {
         guard node != nil else { return false }
         isOpen = false
-        self.link = nil
+        let end = ContinuousClock.now + options.outageLimit
+        while true {
+            self.link = nil
+            do throws(HandlerError) {
+                return try newestStoredStep() == step
+            } catch {
+                guard error.isStorageFailure, ContinuousClock.now < end else { throw error }
+                SystemThread.sleep(microseconds: 100_000)
+            }
+        }
+    }
+
+    /// The number of the newest step of the node that is stored, and safe where commits are.
+    private func newestStoredStep() throws(HandlerError) -> Int64 {
+        // What the lost connection was told to do it may still be about to do.
+        let isEnded = try firstOnce(NodeTable.endingConnection(of: openNumber)) { $0.integer(0) != 0 }
+        guard isEnded == true else {
+            throw HandlerError(
+                .databaseUnavailable, "the server of \(path) does not end a connection that was lost")
+        }
         var found: Int64?
         // It writes, so what it sees is on the standby when it has committed.
         try run(
@@ -233,13 +263,16 @@ final class PostgresConnection: SQLConnection {
             found = row.integer(0)
             return true
         }
+        if link?.hasWarned == true {
+            throw HandlerError(.databaseUnavailable, "the standby of \(path) has not confirmed a commit")
+        }
         guard let found else {
             throw HandlerError(
-                .databaseUnavailable,
+                .databaseForeign,
                 "whether a step is stored in \(path) cannot be told any more: the process was away for more than a day while it committed; look at its rows"
             )
         }
-        return found == step
+        return found
     }
 
     func runsAgain() -> Bool {
@@ -260,6 +293,13 @@ final class PostgresConnection: SQLConnection {
             return true
         case .onNewConnection:
             mode = .optimistic
+            // A statement at which the server dies would end all its connections again and again.
+            conflicts += 1
+            guard conflicts <= Self.conflictLimit else {
+                conflicts = 0
+                return false
+            }
+            SystemThread.sleep(microseconds: UInt32(1000 * conflicts))
             return (try? connected()) != nil
         case .asNewNode:
             conflicts += 1

@@ -18,6 +18,9 @@ package struct PostgresSettings: Sendable {
     /// The oldest server, as libpq counts: pipelines and `in_hot_standby`.
     static let oldestVersion: Int32 = 140_000
 
+    /// How long connecting may take, where the program's string says nothing else.
+    static let connectLimit = Duration.seconds(5)
+
     /// A connection string of libpq.
     let settings: String
     /// What the server has to promise; nil for anything, in tests.

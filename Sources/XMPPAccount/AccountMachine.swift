@@ -25,6 +25,8 @@ struct AccountMachine {
     private var isEstablished = false
     private var lastAttempt = 0
     private var isPrepared = false
+    /// Whether the account is taken over again because commits were lost.
+    private var isTakingOverAnew = false
     /// Callers that wait for the attempt under way.
     private var connecting: [Caller] = []
     /// Callers that wait for a stream, however many attempts it takes.
@@ -141,6 +143,7 @@ struct AccountMachine {
     private mutating func tookOver(_ purpose: Purpose, _ error: (any Error)?, _ now: Duration) -> [Action] {
         guard let error else {
             if isTakingOver { state = .owned(.idle) }
+            isTakingOverAnew = false
             return tookOver(purpose, now)
         }
         if case .takingOver(let before) = state { state = .unowned(before) }
@@ -208,7 +211,7 @@ struct AccountMachine {
     private mutating func retry(
         after error: any Error, wait time: Duration? = nil, isFresh: Bool = false, _ now: Duration
     ) -> [Action] {
-        guard isOwner || !retrying.isEmpty else { return [] }
+        guard isOwner || !retrying.isEmpty || isTakingOverAnew else { return [] }
         if let time { return wait(time, error, now) }
         switch reconnection.failed(error, isFresh: isFresh, using: &generator) {
         case .retry(let wait): return self.wait(wait, error, now)
@@ -377,6 +380,7 @@ struct AccountMachine {
     private mutating func loseOwnership(_ error: AccountError, _ now: Duration) -> [Action] {
         let ending = leave(.ownershipLost, now)
         if error.cause is LostCommits {
+            isTakingOverAnew = true
             state = .unowned(.waiting(until: now))
             return ending + [.abandon] + failCallers(error) + [.send(.retrying(after: .zero, reason: error))]
         }

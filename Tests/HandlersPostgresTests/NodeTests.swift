@@ -205,6 +205,22 @@ import Testing
         withExtendedLifetime(database) {}
     }
 
+    @Test(
+        "G5 a handler that kills its process is found at the second kill, and set aside after as many as its policy says"
+    )
+    func deadly() throws {
+        try withStore { store, database in
+            var deaths: [String] = []
+            for _ in 0..<4 {
+                let ending = try NodeProgram(database, "deadly").ending
+                deaths.append(try database.query("SELECT deaths || ' ' || state FROM handler"))
+                if ending.succeeded { break }
+            }
+            // Of the first kill nobody knows what it was; the fourth process finds the handler set aside.
+            #expect(deaths == ["0 0", "0 0", "1 0", "2 2"])
+        }
+    }
+
     @Test("G5 a store that is closed leaves no node behind")
     func leaves() throws {
         let database = try PostgresServer.shared.makeDatabase()
@@ -251,6 +267,10 @@ private final class NodeProgram {
     }
 
     func write(_ line: String) throws { try child.write(line + "\n") }
+    var ending: ChildEnding {
+        get throws { try child.waitUntilExit(deadline: .now + .seconds(40)) }
+    }
+
     func kill() { _ = child.killAndWait() }
     func freeze() { child.signal(Signal.stop) }
     func thaw() { child.signal(Signal.resume) }

@@ -2,6 +2,7 @@
 //
 //     NodeTestProgram CONNECTION hold      stays in a step that writes a note, until a line comes, and says in which run it was stored
 //     NodeTestProgram CONNECTION wait      runs an async handler that says when it begins and when it is canceled
+//     NodeTestProgram CONNECTION deadly    calls a handler that kills the process, which the first one stores
 //     NodeTestProgram CONNECTION account JID PASSWORD PORT AUTHORITY
 //                                          keeps an account connected, and says when it is given up
 //     NodeTestProgram CONNECTION share COUNT PASSWORD PORT AUTHORITY
@@ -24,6 +25,17 @@ struct Wait: AsyncHandler {
         say("begun")
         while !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
         say("canceled")
+    }
+}
+
+/// Kills its process.
+struct Kills: Handler {
+    static let id = "node.kills"
+    static let retry = RetryPolicy(deaths: 2)
+
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        kill(getpid(), SIGKILL)
+        while true { pause() }
     }
 }
 
@@ -76,10 +88,10 @@ func shareAccounts(_ store: HandlerStore, _ arguments: [String]) async throws {
 
 let arguments = CommandLine.arguments
 guard arguments.count >= 3 else {
-    fatalError("usage: NodeTestProgram CONNECTION hold|wait|account|share ARGUMENTS")
+    fatalError("usage: NodeTestProgram CONNECTION hold|wait|deadly|account|share ARGUMENTS")
 }
 let store = try HandlerStore(
-    postgres: arguments[1], registry: HandlerRegistry([Wait.self, Received.self]),
+    postgres: arguments[1], registry: HandlerRegistry([Wait.self, Kills.self, Received.self]),
     schemas: ["account", "share"].contains(arguments[2]) ? Account.coreSchemas : [], durability: .onPrimary)
 switch arguments[2] {
 case "hold":
@@ -98,6 +110,14 @@ case "wait":
     try runner.start()
     try store.step { _ = try $0.schedule(Wait().durable, after: .zero) }
     while readLine() != nil {}
+    runner.close()
+case "deadly":
+    try store.step { step in
+        let isThere = try step.first("SELECT 1 FROM handler") { _ in true } ?? false
+        if !isThere { _ = try step.schedule(Kills().durable, after: .zero) }
+    }
+    let runner = try HandlerRunner(store)
+    try runner.runDue()
     runner.close()
 case "share": try await shareAccounts(store, Array(arguments.dropFirst(3)))
 default: try await keepAccount(store, Array(arguments.dropFirst(3)))

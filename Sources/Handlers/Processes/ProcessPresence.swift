@@ -12,8 +12,10 @@ package protocol ProcessPresence: AnyObject, Sendable {
 
     /// Whether the store lives that has a slot, as far as the others know.
     func isAlive(slot: Int) -> Bool
-    /// The slots of the stores that live, with this one's.
-    func livingSlots() throws(HandlerError) -> [Int]
+    /// Has this store take its part of what is shared, or none any more.
+    func share(_ isSharing: Bool) throws(HandlerError)
+    /// The slots of the stores that live and take a part of what is shared.
+    func sharingSlots() throws(HandlerError) -> [Int]
 
     /// Records the handler that this process runs.
     func record(_ runningCall: RunningCall)
@@ -54,7 +56,8 @@ extension ProcessPresence {
     package var isFenced: Bool { false }
     /// The locks of files tell more: ``OwnerFiles`` in XMPPAccount.
     package func isAlive(slot: Int) -> Bool { slot == number }
-    package func livingSlots() throws(HandlerError) -> [Int] { [number] }
+    package func share(_ isSharing: Bool) throws(HandlerError) {}
+    package func sharingSlots() throws(HandlerError) -> [Int] { [number] }
 }
 
 extension ProcessSlot: ProcessPresence {}

@@ -10,8 +10,8 @@ extension RunnerLoop {
     /// - Returns: The time until the next pass, 0 when more is due; nil when nothing is.
     func pass(in store: HandlerStore, while isWanted: () -> Bool) throws -> Duration? {
         while let runner = takeUnsettled() { try settle(runner) }
-        try store.recoverDead()
         try recoverOwnPlace(in: store)
+        try store.recoverDead()
         if areLeasesLost.exchange(false, ordering: .relaxed) {
             for runner in state.withLock({ $0.started }) { try cancelLost(of: runner) }
         }
@@ -82,8 +82,8 @@ extension RunnerLoop {
         let store = runner.store
         if runner.isFinishing { return nil }
         try withLooking { _ in try runner.settle() }
-        try store.recoverDead()
         try recoverOwnPlace(in: store)
+        try store.recoverDead()
         try cancelLost(of: runner)
         try withLooking { try $0.hasten(store) }
         var rest: Duration?

@@ -161,7 +161,7 @@ public final class HandlerStore: Sendable {
             try lock.withLock { (_) throws(HandlerError) in
                 if !isPrepared { try database.prepareRecovery() }
                 isPrepared = true
-                if try connection.engine.recover(slot: slot, runningCall, now: now) {
+                if try recover(slot, runningCall, now) {
                     isAnythingFree = true
                     log?.write(.warning, .handlers) {
                         "the process in slot \(slot) died\(runningCall == nil ? "" : " while it ran a handler"); what it held is free"
@@ -172,6 +172,18 @@ public final class HandlerStore: Sendable {
         if isAnythingFree {
             slot.notifyOthers()
             listeners.addAllDue()
+        }
+    }
+
+    private func recover(
+        _ slot: Int, _ runningCall: RunningCall?, _ now: Timestamp
+    ) throws(HandlerError) -> Bool {
+        while true {
+            do throws(HandlerError) {
+                return try connection.engine.recover(slot: slot, runningCall, now: now)
+            } catch {
+                guard connection.engine.runsAgain() else { throw error }
+            }
         }
     }
 
@@ -228,8 +240,11 @@ public final class HandlerStore: Sendable {
     /// Whether the store lives that has a slot, on whatever machine.
     package func isAlive(slot: Int) -> Bool { self.slot.isAlive(slot: slot) }
 
-    /// The slots of the stores that live, on whatever machine; of those of a file only this one's.
-    package func livingSlots() throws(HandlerError) -> [Int] { try slot.livingSlots() }
+    /// Has this store take its part of what is shared, or none any more.
+    package func share(_ isSharing: Bool) throws(HandlerError) { try slot.share(isSharing) }
+
+    /// The slots of the stores that live and take a part of what is shared, on whatever machine; of those of a file only this one's.
+    package func sharingSlots() throws(HandlerError) -> [Int] { try slot.sharingSlots() }
 
     /// Whether others have taken this process for dead, although it lives.
     var isFenced: Bool { slot.isFenced }

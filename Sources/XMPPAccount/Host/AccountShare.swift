@@ -65,7 +65,11 @@ public final class AccountShare: Sendable {
         var taken: [JID: Account] = [:]
         /// Accounts that others have taken over.
         var lost: Set<JID> = []
+        /// Accounts that were given back, until that is known to be stored.
+        var givenBack: Set<JID> = []
         var failedAt: [JID: ContinuousClock.Instant] = [:]
+        /// Whether the others know of this share.
+        var isCounted = false
         var tasks: [Task<Void, Never>] = []
     }
 
@@ -116,6 +120,7 @@ public final class AccountShare: Sendable {
         for task in tasks { await task.value }
         store.removeNeighborListener(self)
         host.onGivenUp(of: self, nil)
+        do { try store.share(false) } catch { callbacks.failed(nil, error) }
         await forEach(state.withLock { Array($0.taken.keys) }) { await self.giveBack($0, finishing: time) }
     }
 
@@ -136,16 +141,22 @@ public final class AccountShare: Sendable {
 
     /// Takes what is this host's part and free, and gives back what is another's.
     private func look() async throws {
-        let nodes = try store.livingSlots()
+        if !state.withLock({ $0.isCounted }) {
+            try store.share(true)
+            state.withLock { $0.isCounted = true }
+        }
+        let nodes = try store.sharingSlots()
         let own = store.slotNumber
-        // Others have taken this one for dead; its next step gives it another place.
-        guard nodes.contains(own) else { return }
+        guard nodes.contains(own) else {
+            // Others have taken this one for dead: a step gives it another place.
+            return try store.step { _ in }
+        }
         let (lost, taken) = state.withLock { state in
             defer { state.lost = [] }
             return (state.lost, Set(state.taken.keys))
         }
         await forEach(Array(lost)) { await self.giveBack($0) }
-        let owners = try owners()
+        try release(as: own)
         var (wanted, unwanted): ([AccountConfiguration], [JID]) = ([], [])
         for configuration in configurations {
             let jid = configuration.jid
@@ -154,7 +165,7 @@ public final class AccountShare: Sendable {
                 if isTaken { unwanted.append(jid) }
             } else if !isTaken, !isPaused(jid) {
                 // An owner that lives gives it back as soon as it has seen the same nodes.
-                let owner = owners[jid.description] ?? nil
+                let owner = try owner(of: jid)
                 if owner == nil || owner == own || !nodes.contains(owner ?? own) {
                     wanted.append(configuration)
                 }
@@ -168,13 +179,31 @@ public final class AccountShare: Sendable {
         state.withLock { $0.failedAt[jid].map { ContinuousClock.now < $0 + Self.retryPause } ?? false }
     }
 
-    /// The slots of the accounts' owners.
-    private func owners() throws -> [String: Int?] {
+    /// The slot of an account's owner.
+    private func owner(of jid: JID) throws -> Int? {
         try store.read { snapshot in
-            let rows = try snapshot.all(
-                "SELECT account.jid, ownership.slot FROM account JOIN ownership ON ownership.account = account.id"
-            ) { ($0.text(0), $0.optionalInteger(1).map(Int.init)) }
-            return Dictionary(rows) { $1 }
+            try snapshot.first(
+                """
+                SELECT ownership.slot FROM account JOIN ownership ON ownership.account = account.id
+                WHERE account.jid = ?
+                """, jid.description
+            ) { $0.optionalInteger(0).map(Int.init) } ?? nil
+        }
+    }
+
+    /// Gives back in the database what an account could not give back itself, because the database was away.
+    private func release(as own: Int) throws {
+        for jid in state.withLock({ $0.givenBack }) {
+            if state.withLock({ $0.taken[jid] == nil }), try owner(of: jid) == own {
+                try store.step { step in
+                    try step.execute(
+                        """
+                        UPDATE ownership SET owner = NULL, slot = NULL
+                        WHERE slot = ? AND account = (SELECT id FROM account WHERE jid = ?)
+                        """, own, jid.description)
+                }
+            }
+            state.withLock { _ = $0.givenBack.remove(jid) }
         }
     }
 
@@ -200,7 +229,10 @@ public final class AccountShare: Sendable {
     private func giveBack(_ jid: JID, finishing time: Duration = .zero) async {
         guard let account = state.withLock({ $0.taken[jid] }) else { return }
         await host.remove(account, finishing: time)
-        state.withLock { _ = $0.taken.removeValue(forKey: jid) }
+        state.withLock { state in
+            state.taken[jid] = nil
+            state.givenBack.insert(jid)
+        }
     }
 
     /// - Returns: Whether this share looks after the account, which another machine runs now.

@@ -1,0 +1,78 @@
+import Glibc
+import Handlers
+import HandlersPostgres
+import XMPPAccount
+import XMPPCore
+
+/// A machine of the fleet: a process that shares the accounts with the others. Its store is known to its handlers.
+enum Machine {
+    nonisolated(unsafe) static var store: HandlerStore?
+
+    static let schema = Schema(
+        module: "fleet",
+        migrations: [
+            """
+            -- No unique keys: what is done twice leaves two rows.
+            CREATE TABLE handled(row INTEGER PRIMARY KEY, name TEXT NOT NULL, node INTEGER NOT NULL);
+            CREATE TABLE finished(row INTEGER PRIMARY KEY, name TEXT NOT NULL, node INTEGER NOT NULL);
+            """
+        ])
+
+    /// Answers a message, and for each fifth one stores a handler that finishes it later, on any machine.
+    struct Answer: Handler {
+        static let id = "fleet.answer"
+
+        func run(_ call: borrowing Call<MessageReceived>) throws {
+            guard let name = call.message.id?.string, let from = call.message.from else { return }
+            try call.step.write(
+                "INSERT INTO handled(name, node) VALUES (?, ?)", name, Machine.store?.slotNumber ?? 0)
+            _ = try call.account.send(Message(to: from, id: "re-\(name)", body: "done"), in: call.step)
+            if name.hasSuffix("0") || name.hasSuffix("5") {
+                _ = try call.step.schedule(Finish(name: name).durable, after: .milliseconds(100))
+            }
+        }
+    }
+
+    struct Finish: Handler {
+        static let id = "fleet.finish"
+        var name: String
+
+        func run(_ call: borrowing Call<TimerFired>) throws {
+            try call.step.write(
+                "INSERT INTO finished(name, node) VALUES (?, ?)", name, Machine.store?.slotNumber ?? 0)
+        }
+    }
+
+    /// - Parameter arguments: The connection string, the port of the XMPP server, the file of its authority, the number of accounts.
+    static func run(_ arguments: [String]) async throws {
+        let store = try HandlerStore(
+            postgres: arguments[0], registry: HandlerRegistry([Answer.self, Finish.self]),
+            schemas: Account.coreSchemas + [schema],
+            log: HandlerLog { entry in if entry.level >= .warning { complain(entry.message) } })
+        Machine.store = store
+        let configurations = try (0..<(Int(arguments[3]) ?? 0)).map { number in
+            var configuration = AccountConfiguration(
+                jid: try JID("u\(number)@localhost"), password: "secret",
+                server: .init(host: "127.0.0.1", port: UInt16(arguments[1]) ?? 0, security: .directTLS))
+            configuration.trust = .file(path: arguments[2])
+            return configuration
+        }
+        let host = try AccountHost()
+        let share = host.share(configurations, in: store) { account in
+            try await account.listen(as: "fleet", Answer().durable)
+        } failed: { jid, error in
+            complain("\(jid?.description ?? "the store"): \(error)")
+        }
+        let failures = Task { for await failure in host.failures { complain("\(failure.error)") } }
+        let runner = try HandlerRunner(store)
+        try runner.start()
+        print(store.slotNumber)
+        fflush(nil)
+        // Until the end of the fleet; reading would hold up flushes.
+        while true { try await Task.sleep(for: .seconds(3600)) }
+        withExtendedLifetime((share, failures, runner)) {}
+    }
+}
+
+/// Writes a line to the standard error.
+func complain(_ text: String) { _ = (text + "\n").withCString { write(STDERR_FILENO, $0, strlen($0)) } }
