@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup pushwake build demo test check schema bench fuzz torture world docs format lint clean
+.PHONY: help setup pushwake build demo test check schema bench fuzz torture world fleet docs format lint clean
 
 FORMATTED := Package.swift Benchmarks Fuzz Sources Tests Snippets
 TEST_EVENTS := .build/tests.json
@@ -53,6 +53,12 @@ world: ## run simulated worlds, a quarter of the time with OMEMO, with a differe
 	@swift build -c release --product pushwake-omemo
 	@.build/release/pushwake-world --seconds $$(( $(or $(SECONDS),60) * 3 / 4 )) $(if $(SEED),--seed $(SEED))
 	@.build/release/pushwake-omemo world --seconds $$(( ($(or $(SECONDS),60) + 3) / 4 )) $(if $(SEED),--seed $(SEED))
+
+fleet: ## machines that share accounts on PostgreSQL die, freeze and are cut off, and primaries are killed, under load; SECONDS=600, MACHINES=4, ACCOUNTS=200, RATE=200, SEED=number
+	@scripts/setup.sh test
+	@swift build -c release --product fleet-proof
+	@.build/release/fleet-proof --seconds $(or $(SECONDS),600) --machines $(or $(MACHINES),4) --accounts $(or $(ACCOUNTS),200) \
+	    --rate $(or $(RATE),200) --seed $(or $(SEED),1)
 
 docs: ## build the documentation into .build/docs
 	@scripts/setup.sh test

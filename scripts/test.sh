@@ -10,7 +10,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 events=${1:?"usage: scripts/test.sh EVENTS"}
-killing='^(PushwakeTests|OmemoTests|UploadTests)\.'
+killing='^(PushwakeTests\.|OmemoTests\.|UploadTests\.|HandlersPostgresTests\.FleetTests/)'
 filling='^XMPPModulesTests\.(BoundsTests|OldStoreTests)/'
 counting='^PushwakeTests\.SystemCallKillTests/'
 rows='^(HandlersTests|XMPPAccountTests\.Account(Connect|Deferral|Message|Ownership|Resume|Runner|Service|Start)Tests)[./]'
