@@ -59,13 +59,13 @@ final class Node: ProcessPresence {
     var countOfOthers: UInt32 { loop.countOfOthers }
 
     func recoverDead<E>(_ body: (_ slot: Int, _ runningCall: RunningCall?) throws(E) -> Void) throws(E) {
-        var begun = loop.beginRecoveries()[...]
+        var started = loop.startRecoveries()[...]
         // What is not recovered here is left to others, and to the next time.
-        defer { for (node, _) in begun { loop.endRecovery(of: node, isDone: false) } }
-        while let (node, runningCall) = begun.first {
+        defer { for (node, _) in started { loop.endRecovery(of: node, isDone: false) } }
+        while let (node, runningCall) = started.first {
             try body(Int(node), runningCall)
             loop.endRecovery(of: node, isDone: true)
-            begun.removeFirst()
+            started.removeFirst()
         }
     }
 

@@ -4,7 +4,7 @@ import Synchronization
 
 /// The work of a ``Node``: it renews its lease, looks for dead nodes, and passes notifications on in both directions.
 ///
-/// Notifications only hurry the others: a look every few seconds finds what a lost one would have told.
+/// Notifications only hurry the others: a look every few seconds finds what a lost one would have reported.
 ///
 /// `@unchecked Sendable`: the table is used while its lock is held.
 final class NodeLoop: @unchecked Sendable {
@@ -23,9 +23,9 @@ final class NodeLoop: @unchecked Sendable {
     private let isStopping = Atomic<Bool>(false)
     private let hasNews = Atomic<Bool>(false)
     private let mayHaveDead = Atomic<Bool>(true)
-    /// Whether what runs is written down, because a node has died a short time ago: what it ran is not known, and kills the next one, too.
+    /// Whether what runs is stored, because a node has died a short time ago: what it ran is not known, and kills the next one, too.
     private let isCareful: Atomic<Bool>
-    /// Whether something is written down.
+    /// Whether something is stored.
     private let hasRecord = Atomic<Bool>(false)
     private let notifications = Atomic<UInt32>(0)
     private let signal: WakeSignal
@@ -87,8 +87,7 @@ final class NodeLoop: @unchecked Sendable {
         }
     }
 
-    /// Writes down what the node runs, after deaths; nil for nothing. It is not awaited by those who are not there, so a failure is
-    /// ignored: the next kill tells.
+    /// Stores what the node runs, after deaths; nil for nothing. A failure is ignored: the handler is found at a later kill.
     func record(_ runningCall: RunningCall?) {
         let isWanted = runningCall != nil && isCareful.load(ordering: .relaxed)
         guard isWanted || hasRecord.load(ordering: .relaxed) else { return }
@@ -138,21 +137,21 @@ final class NodeLoop: @unchecked Sendable {
     }
 
     /// The nodes that this one is to recover.
-    func beginRecoveries() -> [(node: Int64, runningCall: RunningCall?)] {
+    func startRecoveries() -> [(node: Int64, runningCall: RunningCall?)] {
         guard mayHaveDead.exchange(false, ordering: .sequentiallyConsistent) else { return [] }
         do throws(HandlerError) {
             return try using { (table) throws(HandlerError) in
                 _ = try table.bury(besides: number)
                 if !table.suspects.isEmpty {
-                    // The second look, which says whether they are dead.
+                    // The second look decides whether they are dead.
                     SystemThread.sleep(microseconds: UInt32(Self.tick.milliseconds * 1000))
                     _ = try table.bury(besides: number)
                 }
-                var begun: [(node: Int64, runningCall: RunningCall?)] = []
-                for next in try table.fenced() where try table.beginRecovery(of: next.node) {
-                    begun.append(next)
+                var started: [(node: Int64, runningCall: RunningCall?)] = []
+                for next in try table.fenced() where try table.startRecovery(of: next.node) {
+                    started.append(next)
                 }
-                return begun
+                return started
             }
         } catch {
             // The loop finds them again.
@@ -240,7 +239,7 @@ final class NodeLoop: @unchecked Sendable {
             do throws(HandlerError) {
                 try table.notify(from: number)
             } catch {
-                // Others find it without being told, within seconds; a queue that is full stays so for longer.
+                // Others find it without a notification, within seconds; a queue that is full stays so for longer.
                 if error.code == .databaseUnavailable { throw error }
             }
         }

@@ -24,7 +24,7 @@ struct NodeTable {
             CREATE TABLE node(
                 id INTEGER PRIMARY KEY,
                 is_sharing INTEGER NOT NULL,            -- whether it takes its part of what is shared
-                handler INTEGER,                        -- what it runs, where that is written down
+                handler INTEGER,                        -- what it runs, where that is stored
                 digest INTEGER);
             -- Those of them whose steps may commit.
             CREATE TABLE node_lease(
@@ -149,7 +149,7 @@ struct NodeTable {
         return true
     }
 
-    /// Writes down what the node runs, or that it runs nothing.
+    /// Stores what the node runs, or that it runs nothing.
     func record(_ runningCall: RunningCall?, of node: Int) throws(HandlerError) {
         try connection.executeOnce(
             "UPDATE node SET handler = ?, digest = ? WHERE id = ?",
@@ -167,7 +167,7 @@ struct NodeTable {
 
     // MARK: The others
 
-    /// The time for which nodes write down what they run after one has died, in milliseconds.
+    /// The time for which nodes store what they run after one has died, in milliseconds.
     private static let caution = 60_000
 
     /// Whether a node has died a short time ago.
@@ -260,7 +260,7 @@ struct NodeTable {
     }
 
     /// Returns whether this one is to recover a node, and nobody else until ``endRecovery(of:)``.
-    func beginRecovery(of node: Int64) throws(HandlerError) -> Bool {
+    func startRecovery(of node: Int64) throws(HandlerError) -> Bool {
         try connection.firstOnce("SELECT pg_try_advisory_lock(\(Self.recovery))", [node]) {
             $0.integer(0) != 0
         } ?? false

@@ -52,7 +52,7 @@ final class PostgresConnection: SQLConnection {
     private var verifiedServer: Int64?
     /// How often a server was found that lacks some of them.
     private(set) var losses = 0
-    /// Told of each of these.
+    /// Called with a description of each of these.
     var reportLoss: (String) -> Void = { _ in }
 
     enum Repetition {
@@ -248,7 +248,7 @@ final class PostgresConnection: SQLConnection {
 
     /// The number of the newest step of the node that is stored, and safe where commits are.
     private func newestStoredStep() throws(HandlerError) -> Int64 {
-        // What the lost connection was told to do it may still be about to do.
+        // The lost connection may still be about to run what was sent to it.
         let isEnded = try firstOnce(NodeTable.endingConnection(of: openNumber)) { $0.integer(0) != 0 }
         guard isEnded == true else {
             throw HandlerError(

@@ -24,8 +24,6 @@ final class Fleet {
         let xmpp: LoopbackProxy
         var process: ChildProcess?
         var node = 0
-        /// Counts what was done to it, so that what is to be undone later concerns the same life.
-        var life = 0
 
         init(_ database: LoopbackProxy, _ xmpp: LoopbackProxy) {
             (self.database, self.xmpp) = (database, xmpp)
@@ -90,13 +88,11 @@ final class Fleet {
             ], output: .pipe, errors: .file("\(folder)/machines.log"))
         let line = try process.output?.readLine(deadline: .now + .seconds(60))
         (member.process, member.node) = (process, line.flatMap { Int($0) } ?? 0)
-        member.life += 1
     }
 
     func kill(_ member: Member) {
         member.process?.killAndWait()
         member.process = nil
-        member.life += 1
     }
 
     func freeze(_ member: Member) { member.process?.signal(Signal.stop) }

@@ -63,7 +63,7 @@ public final class AccountHost: Sendable {
         var reserved: Set<JID> = []
         /// The number of accounts of each store.
         var stores: [ObjectIdentifier: Int] = [:]
-        /// Told first of an account that was given up, by their owners; they return whether they look after it.
+        /// Called first when an account was given up; they return whether they start it again where it belongs.
         var watchers: [ObjectIdentifier: @Sendable (Account, any Error) -> Bool] = [:]
         var isClosed = false
     }

@@ -9,7 +9,7 @@ extension AccountHost {
     /// ```swift
     /// let share = host.share(configurations, in: store) { account in
     ///     try await account.listen(as: "echo", Echo.received())
-    /// } failed: { jid, error in print("\(jid): \(error)") }
+    /// } failed: { jid, error in print("\(jid?.description ?? "the store"): \(error)") }
     /// ```
     ///
     /// Who runs an account follows from its address and the machines that live (rendezvous hashing), so a machine that comes or goes
@@ -18,11 +18,11 @@ extension AccountHost {
     /// - Parameters:
     ///   - configurations: All accounts, the same on each machine, each address once.
     ///   - store: A store opened with `Account.schemas`.
-    ///   - prepare: Called with each account that this host takes, before it is connected: it sets listeners. What it throws is told
-    ///     to `failed`.
-    ///   - failed: Told of an account that could not be taken, which is tried again after five seconds, and of failures of the
-    ///     store, without an address.
-    /// - Returns: The share, which ends with ``AccountShare/close()``.
+    ///   - prepare: Called with each account that this host takes, before it is connected: it sets listeners. `failed` is called
+    ///     with what it throws.
+    ///   - failed: Called with an account that could not be started, which is tried again after five seconds, and with failures of
+    ///     the store, without an address.
+    /// - Returns: The share, which ends with ``AccountShare/close(finishing:)``.
     public func share(
         _ configurations: [AccountConfiguration], in store: HandlerStore,
         prepare: @escaping @Sendable (Account) async throws -> Void,
