@@ -8,6 +8,7 @@ import Testing
 
 @testable import AccountTestKit
 @testable import Handlers
+import HandlersPostgres
 @testable import HandlersTestKit
 @testable import IQTracker
 @testable import Omemo

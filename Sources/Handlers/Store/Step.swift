@@ -39,7 +39,7 @@ public struct Step: Readable {
     /// SQLite it is ``execute(_:_:)``.
     ///
     /// ```swift
-    /// for line in lines { try step.write("INSERT INTO line(text) VALUES (?)", line) }
+    /// for line in ["one", "two"] { try step.write("INSERT INTO line(text) VALUES (?)", line) }
     /// ```
     ///
     /// - Parameters:

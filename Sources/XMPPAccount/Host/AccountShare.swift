@@ -7,7 +7,8 @@ extension AccountHost {
     /// one goes on with its session when that one dies, is cut off, or is closed.
     ///
     /// ```swift
-    /// let share = host.share(configurations, in: store) { account in
+    /// let host = try AccountHost()
+    /// let share = host.share([configuration], in: store) { account in
     ///     try await account.listen(as: "echo", Echo.received())
     /// } failed: { jid, error in print("\(jid?.description ?? "the store"): \(error)") }
     /// ```
@@ -44,6 +45,8 @@ extension AccountHost {
 /// Accounts that the hosts of several machines share; see ``AccountHost/share(_:in:prepare:failed:)``.
 ///
 /// ```swift
+/// let host = try AccountHost()
+/// let share = host.share([configuration], in: store) { _ in } failed: { _, error in print(error) }
 /// await share.close()  // others go on with the sessions
 /// ```
 public final class AccountShare: Sendable {
