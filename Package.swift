@@ -301,8 +301,8 @@ let package = Package(
         .executableTarget(
             name: "fleet-proof",
             dependencies: [
-                "Handlers", "HandlersPostgres", "Platform", "TestServers", "XMPPAccount", "XMPPCore",
-                "XMPPTestKit",
+                "Handlers", "HandlersPostgres", "Platform", "Simulation", "TestServers", "XMPPAccount",
+                "XMPPCore", "XMPPTestKit",
             ],
             path: "Tests/FleetProof"),
         .executableTarget(

@@ -36,6 +36,8 @@ final class Node: ProcessPresence {
 
     var number: Int { loop.number }
     var isFenced: Bool { loop.isFenced }
+    /// Whether other nodes have the database open, as far as is known.
+    var hasOthers: Bool { loop.hasOthers }
 
     func isAlive(slot: Int) -> Bool { loop.isAlive(slot) }
 

@@ -25,6 +25,8 @@ final class NodeLoop: @unchecked Sendable {
     private let mayHaveDead = Atomic<Bool>(true)
     /// Whether what runs is stored, because a node has died a short time ago: what it ran is not known, and kills the next one, too.
     private let isCareful: Atomic<Bool>
+    /// Whether there are other nodes.
+    private let others = Atomic<Bool>(true)
     /// Whether something is stored.
     private let hasRecord = Atomic<Bool>(false)
     private let notifications = Atomic<UInt32>(0)
@@ -52,6 +54,7 @@ final class NodeLoop: @unchecked Sendable {
     var number: Int { currentNumber.load(ordering: .sequentiallyConsistent) }
     /// Whether others have taken the node for dead, and it has not registered anew.
     var isFenced: Bool { fenced.load(ordering: .sequentiallyConsistent) }
+    var hasOthers: Bool { others.load(ordering: .relaxed) }
     var countOfOthers: UInt32 { notifications.load(ordering: .relaxed) }
 
     /// Uses the connection, which is made anew if there is none.
@@ -234,6 +237,7 @@ final class NodeLoop: @unchecked Sendable {
                 mayHaveDead.store(true, ordering: .sequentiallyConsistent)
                 isChanged = true
             }
+            others.store(table.hasOthers, ordering: .relaxed)
         }
         if hasNews.exchange(false, ordering: .sequentiallyConsistent) {
             do throws(HandlerError) {

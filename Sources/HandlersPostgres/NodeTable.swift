@@ -58,6 +58,14 @@ struct NodeTable {
         VALUES (?1, ?2, (SELECT node FROM node_lease WHERE node = ?1 FOR KEY SHARE))
         ON CONFLICT(node) DO UPDATE SET step = excluded.step, lease = excluded.lease
         """
+    /// The same for a step of which it is not known here whether it has written anything; if not, there is nothing to store.
+    static let storeStepIfWritten = """
+        INSERT INTO node_step(node, step, lease)
+        SELECT ?1::bigint, ?2::bigint, (SELECT node FROM node_lease WHERE node = ?1::bigint FOR KEY SHARE)
+        WHERE pg_current_xact_id_if_assigned() IS NOT NULL
+        ON CONFLICT(node) DO UPDATE SET step = excluded.step, lease = excluded.lease
+        """
+
     /// The name of the connection of a node's steps, by which others find it to end it.
     static func connectionName(of node: some BinaryInteger) -> String {
         "'durable-handlers node \(node) in ' || (SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
@@ -79,6 +87,8 @@ struct NodeTable {
     private var steadySince: ContinuousClock.Instant
     /// The nodes whose lock was free at the last look.
     private(set) var suspects: Set<Int64> = []
+    /// Whether there were other nodes at the last look.
+    private(set) var hasOthers = true
 
     /// Connects.
     ///
@@ -149,9 +159,9 @@ struct NodeTable {
         return true
     }
 
-    /// Stores what the node runs, or that it runs nothing.
+    /// Stores what the node runs, or that it runs nothing. It is sent, which is enough: a process that is killed takes nothing back.
     func record(_ runningCall: RunningCall?, of node: Int) throws(HandlerError) {
-        try connection.executeOnce(
+        try connection.sendOnce(
             "UPDATE node SET handler = ?, digest = ? WHERE id = ?",
             [
                 runningCall?.handler, runningCall.map { Int64(bitPattern: $0.digest) }, node,
@@ -218,6 +228,7 @@ struct NodeTable {
                 "UPDATE node_lease SET is_dead = 1 WHERE node = ?1 AND (?2 = 1 OR until < \(Self.clock))",
                 [other.node, isFree ? 1 : 0])
         }
+        hasOthers = !found.isEmpty
         suspects = Set(found.filter(\.isFree).map(\.node))
         let others = try connection.allOnce(
             """

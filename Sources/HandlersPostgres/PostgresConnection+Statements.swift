@@ -103,6 +103,19 @@ extension PostgresConnection {
         }
     }
 
+    /// Runs a statement in a transaction of its own, and waits for nothing: whether it fails is not learned.
+    func sendOnce(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) {
+        _ = try connected()
+        let statement = try using("preparing '\(sql)'") { (link) throws(PostgresError) in
+            try link.statement(sql)
+        }
+        let encoded = try statement.encode(values.map(\.sqlValue))
+        try using("sending '\(sql)'") { (link) throws(PostgresError) in
+            try link.send(statement, encoded)
+            try link.endUnawaited()
+        }
+    }
+
     func runOnce(
         _ sql: String, binding values: [SQLValue], _ row: (borrowing Row) throws(HandlerError) -> Bool
     ) throws(HandlerError) {
@@ -110,6 +123,7 @@ extension PostgresConnection {
     }
 
     func runScript(_ sql: String, of place: String) throws(HandlerError) {
+        noteWrite()
         try using("running \(place)") { (link) throws(PostgresError) in
             try link.run(script: PostgresText.translated(sql))
         }

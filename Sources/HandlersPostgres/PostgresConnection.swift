@@ -12,6 +12,10 @@ import Platform
 /// Steps of all stores of a database run one after the other, as with SQLite: each takes a lock in the server with its first
 /// statement, and gives it back when it is committed. Otherwise a handler that is bound for a key and a signal with that key could
 /// miss each other: neither step would see what the other is about to commit.
+///
+/// While there are other nodes, a step gives the lock back before its commit is on the standby: it commits without waiting, and a
+/// second, empty commit on the same connection then waits for the log up to there. So the waits of several nodes overlap. A step counts
+/// as committed only after that, and one that builds on it lies behind it in the log.
 final class PostgresConnection: SQLConnection {
     enum Mode {
         case optimistic, careful
@@ -22,6 +26,9 @@ final class PostgresConnection: SQLConnection {
     /// What follows sees what the one has committed for which it waits: each statement does, in the isolation level READ COMMITTED.
     private static let lockSteps =
         "SELECT pg_advisory_xact_lock(hashtextextended('durable-handlers ' || current_schema(), 0))"
+
+    /// Commits nothing, after all that was committed before.
+    private static let awaitLog = "SELECT pg_logical_emit_message(true, 'durable-handlers', '')"
 
     let path: String
     private let options: PostgresSettings
@@ -34,6 +41,8 @@ final class PostgresConnection: SQLConnection {
     private(set) var repetition: Repetition?
     private var conflicts = 0
     private(set) var isOpen = false
+    /// Whether the open step is known to have written something.
+    private var hasWritten = false
     /// The savepoints of the open step, and whether something was written since each.
     private var savepoints: [Bool] = []
     /// For ``insert(_:binding:)``.
@@ -151,6 +160,7 @@ final class PostgresConnection: SQLConnection {
         }
         repetition = nil
         isOpen = true
+        hasWritten = false
         savepoints = []
     }
 
@@ -204,17 +214,33 @@ final class PostgresConnection: SQLConnection {
             throw HandlerError(.databaseLocked, "this step runs a second time")
         }
         step += 1
+        let isSure = hasWritten
+        var (isStored, isCommitted) = (isSure, false)
         if node != nil {
-            try write(NodeTable.storeStep, binding: [.integer(Int64(openNumber)), .integer(step)])
+            let sql = isSure ? NodeTable.storeStep : NodeTable.storeStepIfWritten
+            let values = [SQLValue.integer(Int64(openNumber)), .integer(step)]
+            if mode == .careful {
+                isStored = try execute(sql, binding: values) > 0
+            } else {
+                try write(sql, binding: values)
+            }
         }
+        let isEarly = isSure && options.durability != nil && node?.hasOthers == true
         do throws(PostgresError) {
+            if isEarly { try link.send("SET LOCAL synchronous_commit = off") }
             try link.send("COMMIT")
-            try link.receive(isLast: true)
+            if isEarly { try link.send(Self.awaitLog) }
+            try link.receive(isLast: true) { result in
+                if result.command == "COMMIT" { isCommitted = true }
+                if result.command == "INSERT", result.changedRows > 0 { isStored = true }
+            }
             if link.hasWarned {
                 throw PostgresError(state: "", message: "the standby has not confirmed a commit")
             }
         } catch {
-            let known = failed(error, "committing")
+            // What follows a commit does not undo it, whatever its error is.
+            let known = failed(
+                isCommitted ? PostgresError(state: "", message: error.message) : error, "committing")
             guard repetition == .onNewConnection else { throw known }
             // While the doubt lasts it may not run again: it would be done twice.
             repetition = nil
@@ -226,7 +252,7 @@ final class PostgresConnection: SQLConnection {
         isOpen = false
         mode = .optimistic
         conflicts = 0
-        if node != nil { committed = (openNumber, step) }
+        if node != nil, isStored { committed = (openNumber, step) }
     }
 
     /// Whether a step is committed whose connection was lost in its commit. The number of the transaction would not tell: a standby
@@ -345,7 +371,10 @@ final class PostgresConnection: SQLConnection {
     }
 
     /// Notes that something was written since the innermost savepoint.
-    func noteWrite() { if !savepoints.isEmpty { savepoints[savepoints.count - 1] = true } }
+    func noteWrite() {
+        hasWritten = true
+        if !savepoints.isEmpty { savepoints[savepoints.count - 1] = true }
+    }
 
     private func endSavepoint() {
         guard let hasWritten = savepoints.popLast(), hasWritten, !savepoints.isEmpty else { return }

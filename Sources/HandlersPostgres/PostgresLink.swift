@@ -10,6 +10,8 @@ final class PostgresLink {
     private static let longestPipeline = 200
     /// The same for the bytes of their values.
     private static let largestPipeline = 256 << 10
+    /// The number of pipelines of which nobody awaits the results, until they are read.
+    private static let longestSkip = 64
     /// The number of prepared statements, of which each takes memory of the server. A program has a fixed set of them; only one that
     /// builds SQL from values gets here.
     private static let statementLimit = 2000
@@ -23,6 +25,8 @@ final class PostgresLink {
     /// The commands whose results were not received.
     private var awaited = 0
     private var awaitedBytes = 0
+    /// The pipelines that were ended without waiting for their results.
+    private var skipped = 0
     /// Whether the connection cannot be used any more.
     private(set) var isLost = false
 
@@ -138,6 +142,7 @@ final class PostgresLink {
     /// Runs several commands, outside of the pipeline.
     func run(script: String) throws(PostgresError) {
         _ = try receive()
+        try readSkipped()
         guard PQexitPipelineMode(connection) == 1 else { throw lost() }
         defer { if PQenterPipelineMode(connection) != 1 { isLost = true } }
         guard PQsendQuery(connection, script) == 1 else { throw lost() }
@@ -148,15 +153,20 @@ final class PostgresLink {
 
     /// Waits for the results of all that was sent.
     ///
-    /// - Parameter isLast: Whether nothing that follows belongs to it: outside of a transaction each command commits so.
+    /// - Parameters:
+    ///   - isLast: Whether nothing that follows belongs to it: outside of a transaction each command commits so.
+    ///   - read: Called with each result that is no error, in order.
     /// - Returns: The result of the last command; nil when nothing was sent.
     @discardableResult
-    func receive(isLast: Bool = false) throws(PostgresError) -> PostgresResult? {
+    func receive(
+        isLast: Bool = false, read: (PostgresResult) -> Void = { _ in }
+    ) throws(PostgresError) -> PostgresResult? {
         guard !isLost else { throw lost() }
         guard awaited > 0 else { return nil }
         awaitedBytes = 0
         let isFlushed = isLast ? PQpipelineSync(connection) : PQsendFlushRequest(connection)
         guard isFlushed == 1, PQflush(connection) >= 0 else { throw lost() }
+        try readSkipped()
         var last: PostgresResult?
         while awaited > 0 {
             guard let result = try next() else { throw lost() }
@@ -164,7 +174,10 @@ final class PostgresLink {
             // The end of the results of this command.
             guard try next() == nil else { throw lost() }
             last = result
-            guard let error = result.error else { continue }
+            guard let error = result.error else {
+                read(result)
+                continue
+            }
             if !isLast, PQpipelineSync(connection) != 1 { throw lost() }
             try endPipeline()
             throw checked(error)
@@ -173,14 +186,33 @@ final class PostgresLink {
         return last
     }
 
+    /// Ends the pipeline and waits for nothing: whether its commands fail is not learned.
+    func endUnawaited() throws(PostgresError) {
+        guard awaited > 0 else { return }
+        guard PQpipelineSync(connection) == 1, PQflush(connection) >= 0 else { throw lost() }
+        (awaited, awaitedBytes) = (0, 0)
+        skipped += 1
+        // The server stops when nobody reads what it answers.
+        if skipped >= Self.longestSkip { try readSkipped() }
+    }
+
+    private func readSkipped() throws(PostgresError) {
+        while skipped > 0 {
+            try skipToSync()
+            skipped -= 1
+        }
+    }
+
     /// Skips to the end of the pipeline, which was sent: what follows a failed command is not done.
     private func endPipeline() throws(PostgresError) {
-        while true {
-            let result = try next()
-            if result?.status == PGRES_PIPELINE_SYNC { break }
+        try skipToSync()
+        awaited = 0
+    }
+
+    private func skipToSync() throws(PostgresError) {
+        while try next()?.status != PGRES_PIPELINE_SYNC {
             if PQstatus(connection) != CONNECTION_OK { throw lost() }
         }
-        awaited = 0
     }
 
     private func checked(_ error: PostgresError) -> PostgresError {
@@ -205,6 +237,7 @@ final class PostgresLink {
 
     /// Reads what has arrived, and returns the texts of the notifications among it. Nothing may be awaited.
     func takeNotifications() throws(PostgresError) -> [String] {
+        try readSkipped()
         guard PQconsumeInput(connection) == 1, PQstatus(connection) == CONNECTION_OK else { throw lost() }
         var texts: [String] = []
         while let notification = PQnotifies(connection) {

@@ -21,9 +21,12 @@ final class PostgresResult {
             table: field(dh_pq_error_table))
     }
 
+    /// The name of the command: `COMMIT`, `INSERT`.
+    var command: Substring { String(cString: PQcmdStatus(result)).prefix { $0 != " " } }
+
     /// The number of rows that the command has changed; 0 for one that changes none by its nature.
     var changedRows: Int {
-        switch String(cString: PQcmdStatus(result)).prefix(while: { $0 != " " }) {
+        switch command {
         case "INSERT", "UPDATE", "DELETE", "MERGE": Int(String(cString: PQcmdTuples(result))) ?? 0
         default: 0
         }

@@ -47,7 +47,7 @@ package struct InboundRequestTable: Sendable {
 
     /// Takes note of the place of a request that is to be handled later among all that arrived in the session.
     package func postpone(_ iq: IQ, number: UInt32, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE inbound_request SET number = ? WHERE account = ? AND peer = ? AND stanza_id = ?", number,
             account, Self.peer(iq), iq.id)
     }
@@ -116,7 +116,7 @@ package struct InboundRequestTable: Sendable {
 
     /// Removes all requests, as the address that they were sent to does not exist any more.
     package func forgetAll(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM inbound_request WHERE account = ?", account)
+        try step.write("DELETE FROM inbound_request WHERE account = ?", account)
     }
 
     /// Returns the answer to a request whose time has passed.

@@ -92,7 +92,7 @@ package struct PendingIQTable: Sendable {
         stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID<Context>,
         connectedDeadline: Duration, timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO request(account, stanza_id, peer, session, handler, deadline, on_timeout)
             VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -135,7 +135,7 @@ package struct PendingIQTable: Sendable {
     package func hold(
         _ request: Request, session: Int64, outcome: Outcome, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO request(account, stanza_id, peer, session, handler, deadline, on_timeout, number, outcome)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -258,7 +258,7 @@ package struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     package func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE request SET session = ? WHERE account = ? AND session IS NULL", session, account)
     }
 
@@ -292,7 +292,7 @@ package struct PendingIQTable: Sendable {
     }
 
     private func remove(_ id: ForeignText, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM request WHERE account = ? AND stanza_id = ?", account, id)
+        try step.write("DELETE FROM request WHERE account = ? AND stanza_id = ?", account, id)
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> Request {

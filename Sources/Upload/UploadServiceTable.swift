@@ -41,7 +41,7 @@ struct UploadServiceTable {
     @discardableResult
     func start(open: Int, tries: Int64 = 0, in step: borrowing Step) throws(HandlerError) -> Int64 {
         let round = try search(in: step).round &+ 1
-        try step.execute(
+        try step.write(
             """
             INSERT INTO upload_service(account, round, open, tries) VALUES (?, ?, ?, ?)
             ON CONFLICT(account) DO UPDATE SET round = excluded.round, open = excluded.open,
@@ -52,13 +52,13 @@ struct UploadServiceTable {
 
     /// Counts more questions, or fewer.
     func add(open: Int, silent: Int, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE upload_service SET open = open + ?, silent = silent + ? WHERE account = ?", open, silent,
             account)
     }
 
     func set(_ service: Service, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE upload_service SET jid = ?, maximum = ?, tries = 0 WHERE account = ? AND jid IS NULL",
             service.jid.description, service.maximum, account)
     }

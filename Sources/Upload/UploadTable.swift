@@ -89,7 +89,7 @@ struct UploadTable {
         _ file: UploadFile, _ identity: LocalFile.Identity, encrypted: Bool, recipient: JID?,
         handler: HandlerID<UploadEnded>?, in step: borrowing Step
     ) throws(HandlerError) -> UploadID {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO upload(account, handler, path, name, type, size, inode, modified, encrypted, recipient)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -137,25 +137,25 @@ struct UploadTable {
     func set(
         _ id: UploadID, _ state: State, job: AnyHandlerID?, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE upload SET state = ?, job = ? WHERE id = ?", state.rawValue, job?.rawValue, id.rawValue)
     }
 
     func set(_ id: UploadID, slot: UploadSlot?, in step: borrowing Step) throws {
         let json = try slot.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) }
-        try step.execute("UPDATE upload SET slot = ?, slot_at = ? WHERE id = ?", json, step.now, id.rawValue)
+        try step.write("UPDATE upload SET slot = ?, slot_at = ? WHERE id = ?", json, step.now, id.rawValue)
     }
 
     func set(_ id: UploadID, link: ForeignText, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE upload SET link = ? WHERE id = ?", link, id.rawValue)
+        try step.write("UPDATE upload SET link = ? WHERE id = ?", link, id.rawValue)
     }
 
     func setAttempts(_ attempts: Int, of id: UploadID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE upload SET attempts = ? WHERE id = ?", attempts, id.rawValue)
+        try step.write("UPDATE upload SET attempts = ? WHERE id = ?", attempts, id.rawValue)
     }
 
     func remove(_ id: UploadID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM upload WHERE id = ?", id.rawValue)
+        try step.write("DELETE FROM upload WHERE id = ?", id.rawValue)
     }
 
     private static func read(_ row: borrowing Handlers.Row) throws(HandlerError) -> Row {

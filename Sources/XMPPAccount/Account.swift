@@ -62,6 +62,8 @@ public final class Account: Sendable {
     /// account calls neither, and no handler runs. A short-lived worker calls `runner.drain(for:)` after ``caughtUp()``.
     public let runner: HandlerRunner
     let hub: EventHub
+    /// Nil for an account of its own.
+    private let news: OutboxNews?
 
     /// Makes an account; it does not connect yet.
     ///
@@ -96,23 +98,19 @@ public final class Account: Sendable {
         self.store = store
         hub = EventHub(configuration)
         (self.host, self.gaveUp) = (host, gaveUp)
+        news = host == nil ? nil : store.shared { OutboxNews(store) }
         driver = host?.driver ?? store.system.driver
         mailbox = try Mailbox(driver)
         let places = configuration.ownerPlaces ?? (store.filePath.isEmpty ? OwnerRows() : OwnerFiles())
         ownerPlaces = places
         let id = try store.step { step in
             try Self.checkTables(in: step)
-            try step.execute(
-                "INSERT INTO account(jid) VALUES (?) ON CONFLICT DO NOTHING", configuration.jid.description)
-            let id = try step.first("SELECT id FROM account WHERE jid = ?", configuration.jid.description) {
-                $0.integer(0)
-            }
-            try SessionTable(account: id ?? 0).create(in: step)
-            try OwnershipTable(account: id ?? 0).giveUpCopied(
-                sent: places.sent(account: id ?? 0, store),
-                isLocked: { places.isLocked(account: id ?? 0, store) }, in: step)
-            try modules.record(account: id ?? 0, retired: configuration.retiredModules, in: step)
-            return id ?? 0
+            let id = try Self.findOrMake(configuration.jid.description, in: step)
+            try OwnershipTable(account: id).giveUpCopied(
+                sent: places.sent(account: id, store), isLocked: { places.isLocked(account: id, store) },
+                in: step)
+            try modules.record(account: id, retired: configuration.retiredModules, in: step)
+            return id
         }
         tables = AccountTables(
             store, account: id, configuration.jid, requestTimeout: configuration.connectedRequestTimeout,
@@ -126,8 +124,25 @@ public final class Account: Sendable {
         runner = try HandlerRunner(store, running)
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
-        store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.recordRowsOfOthers() }
+        if let news {
+            news.add(id, mailbox)
+        } else {
+            store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.recordRowsOfOthers() }
+        }
         try runner.attach(self, isConnected: false)
+    }
+
+    /// The id of an account, which gets its rows when it is new.
+    private static func findOrMake(_ jid: String, in step: borrowing Step) throws(HandlerError) -> Int64 {
+        // A step that writes nothing is the cheapest, and most accounts are known.
+        let known = try step.first("SELECT id FROM account WHERE jid = ?", jid) { $0.integer(0) }
+        if let known { return known }
+        let id =
+            try step.first("INSERT INTO account(jid) VALUES (?) RETURNING id", jid) {
+                $0.integer(0)
+            } ?? 0
+        try SessionTable(account: id).create(in: step)
+        return id
     }
 
     /// A store that was opened without ``schemas`` would fail with a sentence about SQL.
@@ -218,7 +233,7 @@ public final class Account: Sendable {
         // It has nothing left to do; a program may exit next.
         thread.withLock { $0.take() }?.join()
         awaited.endAll()
-        store.removeNeighborListener(mailbox)
+        if let news { news.remove(id) } else { store.removeNeighborListener(mailbox) }
         for module in modules.modules.reversed() { module.hooks.stop?(self) }
     }
 

@@ -142,11 +142,20 @@ extension AccountLoop {
 
     /// A question for our count that comes before any stanza is answered at once: it asks about what is committed already.
     private func answerAhead(_ events: ArraySlice<StreamParser.Event>) -> ArraySlice<StreamParser.Event> {
-        guard machine.stream?.isManaged == true, events.count > 1, case .element(let element) = events.first,
-            element.has(name: "r", namespace: Namespaces.sm)
-        else { return events }
+        guard events.count > 1, machine.stream?.isManaged == true, events.first?.asksForCount == true else {
+            return events
+        }
         feed(.ackRequested)
         return events.dropFirst()
+    }
+
+    /// The same for a question that comes alone: it needs no step.
+    func answerAlone(_ events: ArraySlice<StreamParser.Event>) -> ArraySlice<StreamParser.Event> {
+        guard events.count == 1, machine.stream?.isManaged == true, events.first?.asksForCount == true else {
+            return events
+        }
+        feed(.ackRequested)
+        return []
     }
 
     /// The step of a process that is not the owner: what its commands send waits in the outbox for a stream.
@@ -199,7 +208,11 @@ extension AccountLoop {
     private func finish(_ aftermath: inout Aftermath, _ stream: OpenStream, in step: borrowing Step) throws {
         let connectedTime = account.connectedClock.connectedTime ?? .zero
         // 6. Expire.
-        try expire(connectedTime: connectedTime, in: step)
+        var nextDeadline = try account.requests.nextConnectedDeadline(in: step)
+        if let deadline = nextDeadline, deadline <= connectedTime {
+            try expire(connectedTime: connectedTime, in: step)
+            nextDeadline = try account.requests.nextConnectedDeadline(in: step)
+        }
         var openDeadline: Duration?
         if stream.hasOpenRequests || aftermath.inbound?.opensRequests == true {
             openDeadline = try refuseUnanswered(connectedTime: connectedTime, in: step)
@@ -219,10 +232,7 @@ extension AccountLoop {
                 session: stream.session, after: stream.flushMark, limit: Self.batchLimit, in: step)
         }
         if BuiltInFault.flushBeforeCommit.isOn { try flushAhead(&aftermath, on: stream) }
-        aftermath.nextConnectedDeadline = [
-            try account.requests.nextConnectedDeadline(in: step), openDeadline,
-        ]
-        .compactMap(\.self).min()
+        aftermath.nextConnectedDeadline = [nextDeadline, openDeadline].compactMap(\.self).min()
     }
 
     /// Answers requests of others whose handler did not answer in time.
@@ -330,5 +340,16 @@ extension AccountLoop {
         stream.flushMark = aftermath.stanzas.last?.seq ?? stream.flushMark
         aftermath.stanzas = []
         _ = try stream.connection.flush()
+    }
+}
+
+extension StreamParser.Event {
+    /// Whether it is a question for our count (XEP-0198 section 4).
+    fileprivate var asksForCount: Bool {
+        if case .element(let element) = self {
+            element.has(name: "r", namespace: Namespaces.sm)
+        } else {
+            false
+        }
     }
 }

@@ -145,12 +145,14 @@ final class AccountLoop: GroupedLoop {
             // What came with the answer that started the stream.
             (events, stream.unread) = (stream.unread, [])
         }
-        return !events.isEmpty || !steps.isEmpty || isStepDue ? startStep(events, steps) : nil
+        if isStepDue || !steps.isEmpty { return startStep(events, steps) }
+        events = answerAlone(events)
+        return events.isEmpty ? nil : startStep(events, [])
     }
 
     /// Returns the commands posted since the last turn; during a takeover only its result.
     private func removeCommands() -> (commands: [Command], hasNewRows: Bool) {
-        let (commands, hasNewRows) = account.mailbox.removeAll()
+        let (commands, hasNewRows) = account.mailbox.removeAll(readUpTo: stream?.flushMark ?? 0)
         guard machine.isTakingOver else { return (commands, hasNewRows) }
         postponed += commands
         guard let end = postponed.firstIndex(where: \.isEndOfTakeOver),

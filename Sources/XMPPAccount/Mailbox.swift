@@ -60,6 +60,8 @@ final class Mailbox: Sendable {
         var commands: [Command] = []
         var isClosed = false
         var hasNewRows = false
+        /// The newest row that another process may have left.
+        var rowsOfOthers: Int64 = 0
         /// The loop's own thread.
         var loop: ThreadID?
     }
@@ -80,13 +82,15 @@ final class Mailbox: Sendable {
     }
 
     /// Returns the commands since the last call, and whether rows were committed that the loop has not read.
-    func removeAll() -> (commands: [Command], hasNewRows: Bool) {
+    ///
+    /// - Parameter mark: The newest row that it has read.
+    func removeAll(readUpTo mark: Int64) -> (commands: [Command], hasNewRows: Bool) {
         state.withLock { state in
             defer {
                 state.commands.removeAll()
-                state.hasNewRows = false
+                (state.hasNewRows, state.rowsOfOthers) = (false, 0)
             }
-            return (state.commands, state.hasNewRows)
+            return (state.commands, state.hasNewRows || state.rowsOfOthers > mark)
         }
     }
 
@@ -120,9 +124,11 @@ final class Mailbox: Sendable {
         if isNews { signal.raise() }
     }
 
-    /// Another process notified this one of stanzas to send.
-    func recordRowsOfOthers() {
-        state.withLock { $0.hasNewRows = true }
+    /// Another process may have left stanzas to send.
+    ///
+    /// - Parameter row: The newest of them, as far as is known.
+    func recordRowsOfOthers(upTo row: Int64 = .max) {
+        state.withLock { $0.rowsOfOthers = max($0.rowsOfOthers, row) }
         signal.raise()
     }
 

@@ -20,7 +20,7 @@ extension OwnershipTable {
         let copies = try step.copies
         // A live owner's session was begun, or found to be right, in this very database.
         guard copies != known, isOlder || !isLocked() else { return }
-        try step.execute("UPDATE account SET copies = ? WHERE id = ?", copies, account)
+        try step.write("UPDATE account SET copies = ? WHERE id = ?", copies, account)
         try SessionTable(account: account).lose(in: step)
         try LoginTable(account: account).forgetInstallation(in: step)
     }

@@ -1,128 +1,127 @@
 import Foundation
+import Handlers
 import Platform
-import Synchronization
 import TestServers
 import XMPPCore
 import XMPPTestKit
 
-/// A fleet: machines with a primary and its synchronous standby, an XMPP server, and a peer with a log of its own.
-///
-/// A machine is a process group behind two lines, to the database and to the XMPP server, with a folder of its own.
+/// A fleet: machines with a primary and its standbys, an XMPP server, and a peer with a log of its own.
 final class Fleet {
     struct Size {
         var machines = 4
-        var accounts = 100
-        var seconds = 90
-        /// Messages in a second.
-        var rate = 200
+        var accounts = 1000
+        var seconds = 600
+        /// Messages in a second while there are faults.
+        var rate = 167
+        /// How long messages are sent as fast as they are answered, after the faults, in seconds.
+        var calm = 20
         var seed: UInt64 = 1
+        /// Whether machines are process groups even where they could have networks of their own.
+        var isWithoutNetworks = false
     }
 
-    /// A machine, with its lines.
-    final class Member {
-        let database: LoopbackProxy
-        let xmpp: LoopbackProxy
-        var process: ChildProcess?
-        var node = 0
+    /// What does not die, and the databases.
+    struct Servers: ~Copyable {
+        let folder: String
+        /// Nil where machines are process groups.
+        let network: Network?
+        let authority: String
+        let server: ScriptedServer
+        let databases: DatabaseServers
+        let database: TestDatabase
 
-        init(_ database: LoopbackProxy, _ xmpp: LoopbackProxy) {
-            (self.database, self.xmpp) = (database, xmpp)
+        /// The connection string, without host and port.
+        var connection: String {
+            "dbname=\(database.name) user=\(PostgresServer.user) password='\(PostgresServer.password)' sslmode=disable connect_timeout=10"
         }
     }
 
     let size: Size
-    let folder: String
-    let authority: String
-    let server: ScriptedServer
+    let servers: Servers
     let peer: Peer
-    private(set) var primary: PostgresServer
-    private var standby: PostgresServer
-    private var retired: [PostgresServer] = []
-    let database: TestDatabase
     private(set) var members: [Member] = []
+    let chronicle = Chronicle()
 
     init(_ size: Size) throws {
         self.size = size
-        folder = NSTemporaryDirectory() + "fleet-\(UUID())"
+        let folder = NSTemporaryDirectory() + "fleet-\(UUID())"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let certificates = try TestCertificates(in: folder)
-        authority = certificates.authorityFile
         var accounts = ["peer": "hidden"]
         for number in 0..<size.accounts { accounts["u\(number)"] = "secret" }
-        server = try ScriptedServer(
-            ScriptedServer.Configuration(
-                accounts: accounts, certificate: certificates.makeServerCertificate(for: ["localhost"])))
+        let network = size.isWithoutNetworks ? nil : try? Network()
+        var configuration = try ScriptedServer.Configuration(
+            accounts: accounts, certificate: certificates.makeServerCertificate(for: ["localhost"]))
+        if let network { configuration.address = network.address }
+        let server = try ScriptedServer(configuration)
         try server.start()
+        let databases = try DatabaseServers(at: network?.host)
+        servers = Servers(
+            folder: folder, network: network, authority: certificates.authorityFile, server: server,
+            databases: databases,
+            database: try databases.primary.makeDatabase())
         peer = try Peer(server)
-        var options = PostgresOptions()
-        options.settings["fsync"] = "on"
-        primary = try PostgresServer(options: options)
-        try primary.start()
-        database = try primary.makeDatabase()
-        standby = try primary.makeStandby(name: "standby0", synchronous: true)
-        for _ in 0..<size.machines {
-            let member = Member(
-                try LoopbackProxy(to: primary.port), try LoopbackProxy(to: server.directTLSPort))
+        for number in 1...size.machines {
+            let member = try Member(number, servers)
             members.append(member)
             try start(member)
         }
+        chronicle.began(primary: servers.databases.primary)
     }
 
     func close() {
-        for member in members { member.process?.killAndWait() }
-        server.stop()
-        for server in retired + [primary, standby] { server.kill() }
-        try? FileManager.default.removeItem(atPath: folder)
+        for member in members { member.kill() }
+        servers.server.stop()
+        servers.databases.kill()
+        try? FileManager.default.removeItem(atPath: servers.folder)
     }
 
-    func query(_ sql: String) throws -> String { try primary.query(sql, in: database.name) }
+    /// Runs SQL in the database.
+    @discardableResult
+    func query(_ sql: String) throws -> String {
+        try servers.databases.primary.query(sql, in: servers.database.name)
+    }
 
-    // MARK: Machines
+    // MARK: Faults
 
     func start(_ member: Member) throws {
-        let process = try ChildProcess(
-            BuiltProduct.path("fleet-proof"),
-            [
-                "machine", database.connection(over: .tcp) + " port=\(member.database.port)",
-                "\(member.xmpp.port)", authority, "\(size.accounts)",
-            ], output: .pipe, errors: .file("\(folder)/machines.log"))
-        let line = try process.output?.readLine(deadline: .now + .seconds(60))
-        (member.process, member.node) = (process, line.flatMap { Int($0) } ?? 0)
+        try member.start(servers, accounts: size.accounts)
+        chronicle.began(member)
     }
 
     func kill(_ member: Member) {
-        member.process?.killAndWait()
-        member.process = nil
+        chronicle.ended(member)
+        member.kill()
     }
 
-    func freeze(_ member: Member) { member.process?.signal(Signal.stop) }
-    func thaw(_ member: Member) { member.process?.signal(Signal.resume) }
-
-    func cut(_ member: Member) {
-        member.database.silence()
-        member.xmpp.silence()
+    func freeze(_ member: Member) {
+        chronicle.stopped(member)
+        member.freeze()
     }
 
-    func join(_ member: Member) {
-        member.database.resume()
-        member.xmpp.resume()
+    func thaw(_ member: Member) {
+        chronicle.wentOn(member)
+        member.thaw()
     }
 
-    // MARK: Database
+    func cut(_ member: Member) throws {
+        chronicle.mark("half-open", "\(member.name) is cut off")
+        chronicle.stopped(member)
+        try member.cut()
+    }
 
-    private var promotions = 0
+    func join(_ member: Member) throws {
+        chronicle.wentOn(member)
+        chronicle.mark("thawed", "\(member.name) is connected again")
+        try member.join()
+    }
 
-    /// Kills the primary, promotes its standby, and gives that a standby.
     func killPrimary() throws {
-        primary.kill()
-        try standby.promote()
-        retired.append(primary)
-        primary = standby
-        for member in members {
-            member.database.lead(to: primary.port)
-            member.database.cut()
-        }
-        promotions += 1
-        standby = try primary.makeStandby(name: "standby\(promotions)", synchronous: true)
+        chronicle.ended(primary: servers.databases.primary)
+        try servers.databases.killPrimary()
+        chronicle.began(primary: servers.databases.primary)
     }
 }
+
+/// Now, in milliseconds since 1970.
+var now: Int64 { TimeSource.systemWall().milliseconds }

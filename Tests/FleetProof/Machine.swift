@@ -13,8 +13,10 @@ enum Machine {
         migrations: [
             """
             -- No unique keys: what is done twice leaves two rows.
-            CREATE TABLE handled(row INTEGER PRIMARY KEY, name TEXT NOT NULL, node INTEGER NOT NULL);
-            CREATE TABLE finished(row INTEGER PRIMARY KEY, name TEXT NOT NULL, node INTEGER NOT NULL);
+            CREATE TABLE handled(row INTEGER PRIMARY KEY, name TEXT NOT NULL, node INTEGER NOT NULL, at INTEGER NOT NULL);
+            CREATE TABLE finished(row INTEGER PRIMARY KEY, name TEXT NOT NULL, node INTEGER NOT NULL, at INTEGER NOT NULL);
+            -- The numbers that the store of each machine has had, as it lives on as another node after it was taken for dead.
+            CREATE TABLE machine(node INTEGER PRIMARY KEY, name TEXT NOT NULL, at INTEGER NOT NULL);
             """
         ])
 
@@ -25,7 +27,8 @@ enum Machine {
         func run(_ call: borrowing Call<MessageReceived>) throws {
             guard let name = call.message.id?.string, let from = call.message.from else { return }
             try call.step.write(
-                "INSERT INTO handled(name, node) VALUES (?, ?)", name, Machine.store?.slotNumber ?? 0)
+                "INSERT INTO handled(name, node, at) VALUES (?, ?, ?)", name,
+                Machine.store?.slotNumber ?? 0, call.step.now)
             _ = try call.account.send(Message(to: from, id: "re-\(name)", body: "done"), in: call.step)
             if name.hasSuffix("0") || name.hasSuffix("5") {
                 _ = try call.step.schedule(Finish(name: name).durable, after: .milliseconds(100))
@@ -39,22 +42,28 @@ enum Machine {
 
         func run(_ call: borrowing Call<TimerFired>) throws {
             try call.step.write(
-                "INSERT INTO finished(name, node) VALUES (?, ?)", name, Machine.store?.slotNumber ?? 0)
+                "INSERT INTO finished(name, node, at) VALUES (?, ?, ?)", name,
+                Machine.store?.slotNumber ?? 0, call.step.now)
         }
     }
 
-    /// - Parameter arguments: The connection string, the port of the XMPP server, the file of its authority, the number of accounts.
+    /// - Parameter arguments: Its name, the connection string, host and port of the XMPP server, the file of its authority, the number
+    ///   of accounts.
     static func run(_ arguments: [String]) async throws {
+        // Until there is a network.
+        print("started")
+        fflush(nil)
+        _ = readLine()
         let store = try HandlerStore(
-            postgres: arguments[0], registry: HandlerRegistry([Answer.self, Finish.self]),
+            postgres: arguments[1], registry: HandlerRegistry([Answer.self, Finish.self]),
             schemas: Account.coreSchemas + [schema],
             log: HandlerLog { entry in if entry.level >= .warning { complain(entry.message) } })
         Machine.store = store
-        let configurations = try (0..<(Int(arguments[3]) ?? 0)).map { number in
+        let configurations = try (0..<(Int(arguments[5]) ?? 0)).map { number in
             var configuration = AccountConfiguration(
                 jid: try JID("u\(number)@localhost"), password: "secret",
-                server: .init(host: "127.0.0.1", port: UInt16(arguments[1]) ?? 0, security: .directTLS))
-            configuration.trust = .file(path: arguments[2])
+                server: .init(host: arguments[2], port: UInt16(arguments[3]) ?? 0, security: .directTLS))
+            configuration.trust = .file(path: arguments[4])
             return configuration
         }
         let host = try AccountHost()
@@ -66,10 +75,27 @@ enum Machine {
         let failures = Task { for await failure in host.failures { complain("\(failure.error)") } }
         let runner = try HandlerRunner(store)
         try runner.start()
-        print(store.slotNumber)
+        print("ready")
         fflush(nil)
         // Until the end of the fleet; reading would hold up flushes.
-        while true { try await Task.sleep(for: .seconds(3600)) }
+        var known = 0
+        while true {
+            let node = store.slotNumber
+            if node != known {
+                do {
+                    try store.step { step in
+                        try step.write(
+                            "INSERT INTO machine(node, name, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                            node,
+                            arguments[0], step.now)
+                    }
+                    known = node
+                } catch {
+                    complain("\(error)")
+                }
+            }
+            try await Task.sleep(for: .milliseconds(200))
+        }
         withExtendedLifetime((share, failures, runner)) {}
     }
 }

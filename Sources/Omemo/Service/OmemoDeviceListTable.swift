@@ -146,7 +146,7 @@ package struct OmemoDeviceListTable: Sendable {
     ) throws(HandlerError) -> Change {
         let isNew = try learnedAt(jid, list.version, in: step) == nil
         let known = isNew ? [] : try devices(of: jid, list.version, in: step) ?? []
-        try step.execute(
+        try step.write(
             """
             INSERT INTO omemo_device_list(account, jid, namespace, learned_at) VALUES (?, ?, ?, ?)
             ON CONFLICT(account, jid, namespace) DO UPDATE SET learned_at = excluded.learned_at
@@ -154,7 +154,7 @@ package struct OmemoDeviceListTable: Sendable {
         for device in list.devices { try record(device, of: jid, list.version, in: step) }
         let change = Self.change(from: known, to: list)
         for device in change.removed {
-            try step.execute(
+            try step.write(
                 """
                 UPDATE omemo_device SET removed_at = ?
                 WHERE account = ? AND jid = ? AND namespace = ? AND device = ?
@@ -170,7 +170,7 @@ package struct OmemoDeviceListTable: Sendable {
     private func forgetRemoved(
         of jid: JID, _ version: OmemoVersion, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             DELETE FROM omemo_device WHERE account = ?1 AND jid = ?2 AND namespace = ?3 AND device IN (
                 SELECT device FROM omemo_device
@@ -192,7 +192,7 @@ package struct OmemoDeviceListTable: Sendable {
         ) { (jid: $0.text(0), namespace: $0.text(1)) }
         for list in lists {
             for table in ["omemo_device", "omemo_device_list"] {
-                try step.execute(
+                try step.write(
                     "DELETE FROM \(table) WHERE account = ? AND jid = ? AND namespace = ?", account,
                     list.jid, list.namespace)
             }
@@ -202,7 +202,7 @@ package struct OmemoDeviceListTable: Sendable {
     private func record(
         _ device: OmemoDeviceList.Device, of jid: JID, _ version: OmemoVersion, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO omemo_device(
                 account, jid, namespace, device, label, label_signature, first_seen, last_seen)

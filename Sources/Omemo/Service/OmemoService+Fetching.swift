@@ -39,7 +39,7 @@ extension OmemoService {
             .info, .omemo,
             "the device list of \(jid.bare) has \(list.devices.count) devices, \(change.removed.count) fewer",
             after: step)
-        try step.execute(
+        try step.write(
             "UPDATE omemo_device_list SET session = ? WHERE account = ? AND jid = ? AND namespace = ?",
             account.sessionNumber(in: step), account.id, jid.bare.description, list.version.namespace)
         try fetches.succeed(.init(jid: jid.bare, version: list.version, device: nil), in: step)

@@ -26,7 +26,7 @@ extension OmemoService {
         ) { AnyHandlerID(rawValue: $0.integer(0)) }
         if let old { try step.invalidate(old, reason: .cancelled) }
         let id = try step.bindStanding(handler)
-        try step.execute(
+        try step.write(
             "INSERT INTO omemo_listener(account, key, handler) VALUES (?, ?, ?)", account.id, key, id)
     }
 

@@ -47,9 +47,9 @@ extension OmemoService {
     ///
     /// Source: XEP-0384 section 6: clients must offer a way to replace broken sessions.
     public func replaceSessions(with jid: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "DELETE FROM omemo_session WHERE account = ? AND jid = ?", account.id, jid.bare.description)
-        try step.execute(
+        try step.write(
             "DELETE FROM omemo_fetch WHERE account = ? AND jid = ? AND device <> 0 AND is_running = 0",
             account.id,
             jid.bare.description)

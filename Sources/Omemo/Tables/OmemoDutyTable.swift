@@ -48,7 +48,7 @@ struct OmemoDutyTable {
 
     /// Forgets repairs after which another may follow.
     func forgetOld(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "DELETE FROM omemo_duty WHERE account = ? AND done_at <= ?", account, step.now - Self.repairPause)
     }
 
@@ -78,7 +78,7 @@ struct OmemoDutyTable {
 
     /// Forgets a duty that is not needed any more.
     func drop(_ kind: Kind, to peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             DELETE FROM omemo_duty WHERE account = ? AND jid = ? AND device = ? AND namespace = ? AND kind = ?
                 AND done_at IS NULL
@@ -97,7 +97,7 @@ struct OmemoDutyTable {
             DELETE FROM omemo_duty WHERE CAST(?1 AS BIGINT) IS NOT NULL
                 AND account = ?2 AND jid = ?3 AND device = ?4 AND namespace = ?5 AND kind = ?6
             """
-        try step.execute(
+        try step.write(
             sql, step.now, account, peer.jid.description, peer.device.rawValue, peer.version.namespace,
             kind.rawValue)
     }

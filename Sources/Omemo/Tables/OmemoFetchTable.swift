@@ -57,7 +57,7 @@ struct OmemoFetchTable {
 
     /// Records that no message waits for the subject any more.
     func stop(_ subject: Subject, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE omemo_fetch SET is_running = 0
             WHERE account = ? AND jid = ? AND namespace = ? AND device = ?
@@ -66,7 +66,7 @@ struct OmemoFetchTable {
 
     /// Notes that it came.
     func succeed(_ subject: Subject, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "DELETE FROM omemo_fetch WHERE account = ? AND jid = ? AND namespace = ? AND device = ?", account,
             subject.jid.description, subject.version.namespace, subject.number)
     }
@@ -87,7 +87,7 @@ struct OmemoFetchTable {
     func fail(
         _ subject: Subject, _ reason: String, session: Int64, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO omemo_fetch(
                 account, jid, namespace, device, is_running, failed_at, failed_session, failure)
@@ -100,7 +100,7 @@ struct OmemoFetchTable {
 
     /// Forgets failures that stop nothing any more: of bundles after their pause, of lists in another session.
     func forgetOld(session: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             DELETE FROM omemo_fetch WHERE account = ? AND is_running = 0
                 AND CASE device WHEN 0 THEN failed_session <> ? ELSE failed_at <= ? END

@@ -18,7 +18,7 @@ struct OmemoIdentityTable {
             account, user, device.rawValue
         ) { $0.blob(0) }
         if before != identity.bytes {
-            try step.execute(
+            try step.write(
                 """
                 INSERT INTO omemo_device_identity(account, jid, device, identity) VALUES (?, ?, ?, ?)
                 ON CONFLICT(account, jid, device) DO UPDATE SET identity = excluded.identity
@@ -27,7 +27,7 @@ struct OmemoIdentityTable {
         if let known = try trust(in: identity, of: jid, in: step) { return known }
         let trust = OmemoTrust.atFirstSight(
             replacesAnother: before != nil, hasVerified: try hasVerified(user, in: step))
-        try step.execute(
+        try step.write(
             "INSERT INTO omemo_identity(account, jid, identity, trust, first_seen) VALUES (?, ?, ?, ?, ?)",
             account, user, identity.bytes, trust.rawValue, step.now)
         return trust

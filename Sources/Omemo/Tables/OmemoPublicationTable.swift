@@ -38,7 +38,7 @@ struct OmemoPublicationTable {
     }
 
     func set(_ state: State, _ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE omemo_publication SET revision = ?, published = ?, sending = ?, listed = ?, list_sending = ?,
                 announced_at = ?, announcements = ?, failure = CASE WHEN ? THEN failure END
@@ -57,12 +57,12 @@ struct OmemoPublicationTable {
 
     /// Notes that the own keys have changed.
     func raiseRevision(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE omemo_publication SET revision = revision + 1 WHERE account = ?", account)
+        try step.write("UPDATE omemo_publication SET revision = revision + 1 WHERE account = ?", account)
     }
 
     /// Notes why publishing is not going on.
     func record(_ failure: String, _ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE omemo_publication SET failure = ? WHERE account = ? AND namespace = ?", failure, account,
             version.namespace)
     }

@@ -20,10 +20,10 @@ struct OmemoRoomTable {
     }
 
     func set(_ members: [JID: ForeignText?], of room: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "DELETE FROM omemo_room_member WHERE account = ? AND room = ?", account, room.bare.description)
         for (jid, nick) in members {
-            try step.execute(
+            try step.write(
                 """
                 INSERT INTO omemo_room_member(account, room, jid, nick) VALUES (?, ?, ?, ?)
                 ON CONFLICT(account, room, jid) DO UPDATE SET nick = excluded.nick

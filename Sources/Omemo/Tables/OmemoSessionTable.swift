@@ -50,7 +50,7 @@ struct OmemoSessionTable {
         _ record: [UInt8], identity: IdentityKey, startedAt: Timestamp?, isOld: Bool?,
         with peer: OmemoAddress, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO omemo_session(
                 account, jid, device, namespace, record, identity, started_at, used_at, is_old)
@@ -64,12 +64,12 @@ struct OmemoSessionTable {
 
     /// Nothing is sent any more in the sessions that there are; they stay readable until others take their place.
     func retireAll(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE omemo_session SET is_old = 1 WHERE account = ?", account)
+        try step.write("UPDATE omemo_session SET is_old = 1 WHERE account = ?", account)
     }
 
     /// Stores a ratchet that went on.
     func advance(_ record: [UInt8], with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE omemo_session SET record = ? WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
             record, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)
     }
@@ -77,7 +77,7 @@ struct OmemoSessionTable {
     func recordHeartbeat(chain: [UInt8], with peer: OmemoAddress, in step: borrowing Step)
         throws(HandlerError)
     {
-        try step.execute(
+        try step.write(
             "UPDATE omemo_session SET heartbeat = ? WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
             chain, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)
     }
@@ -101,7 +101,7 @@ extension OmemoSessionTable {
         guard let session,
             step.now - session.usedAt > Self.usedEvery || step.now < session.usedAt
         else { return }
-        try step.execute(
+        try step.write(
             "UPDATE omemo_session SET used_at = ? WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
             step.now, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)
     }
@@ -137,9 +137,9 @@ extension OmemoSessionTable {
 
     /// Removes a session, and with the last one of a device what is owed to it and which key it had.
     private func remove(_ session: Surplus, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM omemo_session WHERE id = ?", session.id)
+        try step.write("DELETE FROM omemo_session WHERE id = ?", session.id)
         for table in ["omemo_duty", "omemo_device_identity"] {
-            try step.execute(
+            try step.write(
                 """
                 DELETE FROM \(table) WHERE account = ?1 AND jid = ?2 AND device = ?3 AND NOT EXISTS
                     (SELECT 1 FROM omemo_session WHERE account = ?1 AND jid = ?2 AND device = ?3)
@@ -151,7 +151,7 @@ extension OmemoSessionTable {
     private func trimKeys(of user: String, in step: borrowing Step) throws(HandlerError) {
         let hasSession = try step.exists(
             "SELECT 1 FROM omemo_session WHERE account = ? AND jid = ? LIMIT 1", account, user)
-        try step.execute(
+        try step.write(
             """
             DELETE FROM omemo_identity WHERE account = ?1 AND jid = ?2 AND identity IN (
                 SELECT identity FROM omemo_identity WHERE account = ?1 AND jid = ?2 AND decided_at IS NULL

@@ -17,7 +17,7 @@ struct OmemoWaitingTable {
         in step: borrowing Step
     ) throws(HandlerError) {
         let content = Element("content", namespace: OmemoEnvelope.namespace, children: draft.content.children)
-        try step.execute(
+        try step.write(
             """
             INSERT INTO omemo_waiting(
                 account, target, is_room, stanza_id, content, acknowledged, handler, created_at)
@@ -67,6 +67,6 @@ struct OmemoWaitingTable {
     }
 
     func delete(_ id: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM omemo_waiting WHERE id = ?", id)
+        try step.write("DELETE FROM omemo_waiting WHERE id = ?", id)
     }
 }

@@ -30,13 +30,13 @@ struct OwnDeviceTable {
     func insert(_ own: OwnIdentity, in step: borrowing Step) throws(HandlerError) {
         var secret = own.secret.withBytes { Array($0) }
         defer { secret.wipe() }
-        try step.execute(
+        try step.write(
             """
             INSERT INTO omemo_own(account, device, identity, secret, created_at, copies)
             VALUES (?, ?, ?, ?, ?, ?)
             """, account, own.device.rawValue, own.key.bytes, secret, step.now, step.copies)
         for version in OmemoVersion.allCases {
-            try step.execute(
+            try step.write(
                 "INSERT INTO omemo_publication(account, namespace) VALUES (?, ?)", account, version.namespace)
         }
     }
@@ -50,7 +50,7 @@ struct OwnDeviceTable {
     }
 
     func setDevice(_ device: OmemoDeviceID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE omemo_own SET device = ? WHERE account = ?", device.rawValue, account)
+        try step.write("UPDATE omemo_own SET device = ? WHERE account = ?", device.rawValue, account)
     }
 
     // MARK: Prekeys
@@ -100,10 +100,10 @@ struct OwnDeviceTable {
     /// Notes that sessions may have begun with the prekeys that are not known here. They are given out no more, and stay readable
     /// for a time: others may have the bundle in which they are.
     func retirePreKeys(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE omemo_prekey SET retired_at = ? WHERE account = ? AND retired_at IS NULL", step.now,
             account)
-        try step.execute(
+        try step.write(
             """
             DELETE FROM omemo_prekey WHERE account = ?1 AND id IN (
                 SELECT id FROM omemo_prekey WHERE account = ?1 AND retired_at IS NOT NULL
@@ -124,12 +124,12 @@ struct OwnDeviceTable {
 
     /// Deletes the prekeys that were used before a time.
     func deleteUsedPreKeys(before time: Timestamp, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM omemo_prekey WHERE account = ? AND used_at < ?", account, time)
+        try step.write("DELETE FROM omemo_prekey WHERE account = ? AND used_at < ?", account, time)
     }
 
     /// Deletes the prekeys that were retired before a time.
     func deleteRetiredPreKeys(before time: Timestamp, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM omemo_prekey WHERE account = ? AND retired_at < ?", account, time)
+        try step.write("DELETE FROM omemo_prekey WHERE account = ? AND retired_at < ?", account, time)
     }
 
     func preKey(_ id: UInt32, in step: borrowing Step) throws(HandlerError) -> [UInt8]? {
@@ -150,7 +150,7 @@ struct OwnDeviceTable {
     /// Makes a signed prekey; the one before stays readable.
     func rotateSignedPreKey(_ own: OwnIdentity, in step: borrowing Step) throws {
         let id = try nextID("next_signed_prekey", below: 1 << 24 - 1, in: step)
-        try step.execute(
+        try step.write(
             "UPDATE omemo_signed_prekey SET replaced_at = ? WHERE account = ? AND replaced_at IS NULL",
             step.now,
             account)
@@ -165,7 +165,7 @@ struct OwnDeviceTable {
     }
 
     func deleteSignedPreKeys(replacedBefore time: Timestamp, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "DELETE FROM omemo_signed_prekey WHERE account = ? AND replaced_at <= ?", account, time)
     }
 

@@ -21,12 +21,15 @@ package struct SocketAddress: Hashable, Sendable {
         text = Self.text(address, socklen_t(bytes.count))
     }
 
-    /// The address of a port on 127.0.0.1.
-    init(loopbackPort port: UInt16) {
+    /// 127.0.0.1, as ``init(version4:port:)`` takes it.
+    package static let loopback: UInt32 = 0x7F00_0001
+
+    /// - Parameter version4: The four bytes of an address of IPv4, the first one highest.
+    init(version4 number: UInt32, port: UInt16) {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        address.sin_addr.s_addr = number.bigEndian
         self = withUnsafeBytes(of: &address) { SocketAddress($0) }
     }
 

@@ -1,15 +1,21 @@
 import Glibc
 
-/// TCP sockets of 127.0.0.1, for servers in tests.
+/// TCP sockets of 127.0.0.1, or of another address of this machine, for servers in tests.
 extension StreamSocket {
     /// Binds a socket to a port; others may bind and listen beside it (SO_REUSEADDR).
     ///
-    /// - Parameter port: 0 for a free one, see ``port``.
-    package static func bound(toLoopback port: UInt16) throws(Errno) -> StreamSocket {
+    /// - Parameters:
+    ///   - port: 0 for a free one, see ``port``.
+    ///   - address: The four bytes of an address of IPv4, the first one highest.
+    package static func bound(
+        toLoopback port: UInt16, at address: UInt32 = SocketAddress.loopback
+    ) throws(Errno) -> StreamSocket {
         let socket = try StreamSocket(family: AF_INET)
         var on: Int32 = 1
         setsockopt(socket.descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size))
-        let result = SocketAddress(loopbackPort: port).withAddress { bind(socket.descriptor, $0, $1) }
+        let result = SocketAddress(version4: address, port: port).withAddress {
+            bind(socket.descriptor, $0, $1)
+        }
         guard result == 0 else { throw Errno.current }
         return socket
     }
@@ -17,8 +23,10 @@ extension StreamSocket {
     /// Listens at a port.
     ///
     /// - Parameter backlog: How many connections may wait to be accepted.
-    package static func listening(atLoopback port: UInt16, backlog: Int32) throws(Errno) -> StreamSocket {
-        let socket = try bound(toLoopback: port)
+    package static func listening(
+        atLoopback port: UInt16, at address: UInt32 = SocketAddress.loopback, backlog: Int32
+    ) throws(Errno) -> StreamSocket {
+        let socket = try bound(toLoopback: port, at: address)
         guard listen(socket.descriptor, backlog) == 0 else { throw Errno.current }
         return socket
     }
@@ -26,7 +34,7 @@ extension StreamSocket {
     /// Starts to connect to a port; ``checkError()`` says how it went once the socket is writable.
     package static func connecting(toLoopback port: UInt16) throws(Errno) -> StreamSocket {
         let socket = try StreamSocket(family: AF_INET)
-        _ = try socket.connect(to: SocketAddress(loopbackPort: port))
+        _ = try socket.connect(to: SocketAddress(version4: SocketAddress.loopback, port: port))
         return socket
     }
 

@@ -84,7 +84,7 @@ struct SeenItemTable {
                 "DELETE FROM pubsub_seen_item WHERE handler = ? AND service = ? AND item = ? RETURNING row",
                 handler, service.description, item.id
             ) { $0.integer(0) }
-            try step.execute(
+            try step.write(
                 "INSERT INTO pubsub_seen_item(handler, service, item, digest) VALUES (?, ?, ?, ?)", handler,
                 service.description, item.id, item.digest)
             let row = try step.lastInsertedRow
@@ -95,7 +95,7 @@ struct SeenItemTable {
     }
 
     private func trim(_ service: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             DELETE FROM pubsub_seen_item WHERE row IN (
                 SELECT row FROM pubsub_seen_item WHERE handler = ? AND service = ?
@@ -106,7 +106,7 @@ struct SeenItemTable {
     /// Removes what is too much over all services. It is looked at now and then only, and then for all handlers: those that
     /// stand side by side could else take turns so that one is never looked at.
     private func trimAll(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             DELETE FROM pubsub_seen_item WHERE row IN (
                 SELECT row FROM (
@@ -119,7 +119,7 @@ struct SeenItemTable {
     /// Items that are gone: published again, they are new.
     func forget(_ ids: [ForeignText], at service: JID, in step: borrowing Step) throws(HandlerError) {
         for id in ids {
-            try step.execute(
+            try step.write(
                 "DELETE FROM pubsub_seen_item WHERE handler = ? AND service = ? AND item = ?", handler,
                 service.description, Self.key(id))
         }
@@ -127,13 +127,13 @@ struct SeenItemTable {
 
     /// All items of a service's node are gone.
     func forgetAll(at service: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "DELETE FROM pubsub_seen_item WHERE handler = ? AND service = ?", handler, service.description)
     }
 
     /// The handler is gone.
     func remove(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM pubsub_seen_item WHERE handler = ?", handler)
+        try step.write("DELETE FROM pubsub_seen_item WHERE handler = ?", handler)
     }
 
     /// A number made from an item's content. No defense against forgery: publishers could only hide items of their own.

@@ -212,7 +212,7 @@ function drawLanes() {
 function drawProcess(process, top) {
   const left = Math.max(x(process.start), LABEL - 4), right = Math.max(left + 2, x(process.end));
   if (right < LABEL || left > view.width) return;
-  context.fillStyle = colors[process.role];
+  context.fillStyle = colors[process.role] || colors.main;
   context.fillRect(left, top + 3, right - left, LANE - 10);
   for (const [from, to] of process.frozen || []) {
     context.fillStyle = colors.invalidatedFill;

@@ -9,6 +9,9 @@ package struct PostgresOptions: Hashable, Sendable {
     /// The certificate for ``PostgresServer/Route/tls(authorityFile:)``, which must be for `localhost`; nil for no TLS.
     package var certificate: TestCertificates.ServerCertificate?
 
+    /// Another address of this machine, such as `198.18.0.1`, at which it listens, too, for clients of whatever address.
+    package var address: String?
+
     /// Makes the default options.
     package init() {}
 
@@ -16,15 +19,18 @@ package struct PostgresOptions: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - standbys: The names of the standbys that must have a commit before it is acknowledged.
+    ///   - awaited: How many of these; nil for all.
     ///   - primary: The server that this one follows, and its own name there; nil for none.
     func configuration(
-        of server: PostgresServer, standbys: [String], primary: (connection: String, name: String)?
+        of server: PostgresServer, standbys: [String], awaited: Int?,
+        primary: (connection: String, name: String)?
     ) -> String {
         var all = [
-            "listen_addresses": "127.0.0.1", "port": "\(server.port)",
+            "listen_addresses": (["127.0.0.1"] + [address].compactMap(\.self)).joined(separator: ","),
+            "port": "\(server.port)",
             "unix_socket_directories": server.folder, "external_pid_file": "",
             "fsync": fsync ? "on" : "off", "synchronous_commit": "on",
-            "synchronous_standby_names": Self.synchronousStandbys(standbys),
+            "synchronous_standby_names": Self.synchronousStandbys(standbys, awaited),
             "wal_level": "replica", "hot_standby": "on", "wal_retrieve_retry_interval": "200ms",
             "primary_conninfo": primary.map { "\($0.connection) application_name=\($0.name)" } ?? "",
             "primary_slot_name": primary?.name ?? "",
@@ -42,18 +48,20 @@ package struct PostgresOptions: Hashable, Sendable {
     }
 
     /// The text of `pg_hba.conf`: no password through the socket, whose folder is closed to others, and SCRAM over TCP.
-    static let authentication = """
+    var authentication: String {
+        """
         local all         all              trust
         local replication all              trust
         host  all         all 127.0.0.1/32 scram-sha-256
         host  replication all 127.0.0.1/32 scram-sha-256
+        \(address == nil ? "" : "host all all 0.0.0.0/0 scram-sha-256")
 
         """
+    }
 
-    /// All of these standbys must have a commit, not one of them.
-    private static func synchronousStandbys(_ names: [String]) -> String {
+    private static func synchronousStandbys(_ names: [String], _ awaited: Int?) -> String {
         if names.isEmpty { return "" }
-        return "FIRST \(names.count) (\(names.map { "\"\($0)\"" }.joined(separator: ", ")))"
+        return "FIRST \(awaited ?? names.count) (\(names.map { "\"\($0)\"" }.joined(separator: ", ")))"
     }
 
     /// A text literal of the configuration file.

@@ -11,12 +11,14 @@ extension PostgresServer {
     /// - Parameters:
     ///   - name: The name of the standby and its slot, of lower-case letters, digits and underscores.
     ///   - synchronous: Whether this server acknowledges a commit only once the standby has it on disk.
+    ///   - dead: A server that was killed, whose port the standby takes over; nil for a new port.
     /// - Throws: ``TestServerError`` when the copy, the start or the replication fails.
     package func makeStandby(
-        name: String, synchronous: Bool = false, deadline: ContinuousClock.Instant = .now + .seconds(60)
+        name: String, synchronous: Bool = false, inPlaceOf dead: PostgresServer? = nil,
+        deadline: ContinuousClock.Instant = .now + .seconds(60)
     ) throws(TestServerError) -> PostgresServer {
         let standby = try PostgresServer(
-            options: options, standing: Standing(primary: (connection(), name)))
+            options: options, standing: Standing(primary: (connection(), name)), port: dead?.reservedPort)
         try installation.run(
             "pg_basebackup",
             [
@@ -40,10 +42,36 @@ extension PostgresServer {
 
     /// Sets the standbys that must have a commit on disk before this running server acknowledges it.
     ///
-    /// - Parameter names: Their names. All of them are awaited; none, with an empty list.
+    /// - Parameters:
+    ///   - names: Their names; none, with an empty list.
+    ///   - awaited: How many of them are awaited, from the first that is connected on; nil for all.
     /// - Throws: ``TestServerError`` when the server does not adopt them within 10 s.
-    package func setSynchronousStandbys(_ names: [String]) throws(TestServerError) {
-        standing.withLock { $0.synchronousStandbys = names }
+    package func setSynchronousStandbys(_ names: [String], awaited: Int? = nil) throws(TestServerError) {
+        standing.withLock { ($0.synchronousStandbys, $0.awaited) = (names, awaited) }
+        try loadConfiguration()
+        // Sessions wait for standbys only once the checkpointer has read the file, too, which it does before a checkpoint.
+        try query("CHECKPOINT")
+    }
+
+    /// Has this running standby follow another server, which is or becomes the primary and has no log that this one lacks.
+    ///
+    /// - Parameter name: The name of this standby and of its slot, which is made there.
+    /// - Throws: ``TestServerError`` when one of the servers refuses.
+    package func follow(_ primary: PostgresServer, as name: String) throws(TestServerError) {
+        try primary.query("SELECT pg_create_physical_replication_slot('\(name)', true)")
+        standing.withLock { $0.primary = (primary.connection(), name) }
+        try loadConfiguration()
+    }
+
+    /// How far this standby has received the log, in bytes.
+    package var receivedLog: Int {
+        get throws(TestServerError) {
+            Int(try query("SELECT (coalesce(pg_last_wal_receive_lsn(), '0/0') - '0/0')::bigint")) ?? 0
+        }
+    }
+
+    /// Writes the configuration, and has the server read it.
+    private func loadConfiguration() throws(TestServerError) {
         try writeConfiguration()
         // A session that is opened before the postmaster has read the file has the old value. So the awaited condition is the
         // time of the last reload, seen by a later session.
@@ -52,8 +80,6 @@ extension PostgresServer {
         try wait(
             "The configuration is not loaded", deadline: .now + .seconds(10),
             for: "SELECT pg_conf_load_time() > '\(before)'", toBe: "t")
-        // Sessions wait for standbys only once the checkpointer has read the file, too, which it does before a checkpoint.
-        try query("CHECKPOINT")
     }
 
     /// Ends the recovery of this standby and returns once it accepts writes.

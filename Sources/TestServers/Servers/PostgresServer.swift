@@ -43,7 +43,7 @@ package final class PostgresServer: Sendable {
     let standing: Mutex<Standing>
     /// The number of databases made.
     let databases = Mutex(0)
-    private let reservedPort: LoopbackPort
+    let reservedPort: LoopbackPort
     private let folderGuard: FolderGuard
 
     /// The place of a server among those that replicate.
@@ -52,6 +52,8 @@ package final class PostgresServer: Sendable {
         var primary: (connection: String, name: String)?
         /// The names of the standbys that must have a commit before it is acknowledged.
         var synchronousStandbys: [String] = []
+        /// How many of these, from the first on; nil for all.
+        var awaited: Int?
     }
 
     /// Makes a new cluster, without starting the server.
@@ -68,11 +70,15 @@ package final class PostgresServer: Sendable {
     }
 
     /// Makes a folder and reserves a port. The caller makes the data.
-    init(options: PostgresOptions, standing: Standing) throws(TestServerError) {
+    ///
+    /// - Parameter port: The port of a server that is dead; nil for a new one.
+    init(
+        options: PostgresOptions, standing: Standing, port: LoopbackPort? = nil
+    ) throws(TestServerError) {
         self.options = options
         self.standing = Mutex(standing)
         installation = try PostgresInstallation()
-        reservedPort = try .reserved()
+        if let port { reservedPort = port } else { reservedPort = try .reserved() }
         folder = try installation.makeFolder()
         do { folderGuard = try FolderGuard(folder) } catch {
             throw TestServerError(.startFailed, error.message)
@@ -177,10 +183,11 @@ package final class PostgresServer: Sendable {
     func writeConfiguration() throws(TestServerError) {
         let standing = standing.withLock { $0 }
         let text = options.configuration(
-            of: self, standbys: standing.synchronousStandbys, primary: standing.primary)
+            of: self, standbys: standing.synchronousStandbys, awaited: standing.awaited,
+            primary: standing.primary)
         try installation.write(Data(text.utf8), to: "\(dataFolder)/postgresql.conf")
         try installation.write(
-            Data(PostgresOptions.authentication.utf8), to: "\(dataFolder)/pg_hba.conf")
+            Data(options.authentication.utf8), to: "\(dataFolder)/pg_hba.conf")
     }
 
     private func copy(_ file: String, to copy: String) throws(TestServerError) {

@@ -199,7 +199,7 @@ public final class AccountShare: Sendable {
         for jid in state.withLock({ $0.givenBack }) {
             if state.withLock({ $0.taken[jid] == nil }), try owner(of: jid) == own {
                 try store.step { step in
-                    try step.execute(
+                    try step.write(
                         """
                         UPDATE ownership SET owner = NULL, slot = NULL
                         WHERE slot = ? AND account = (SELECT id FROM account WHERE jid = ?)

@@ -31,7 +31,7 @@ package struct ListenerTable: Sendable {
         try remove(event, key: key, in: step)
         let id = try step.bindStanding(handler)
         if isOrdered { try step.setOrdered(true, of: AnyHandlerID(id)) }
-        try step.execute(
+        try step.write(
             "INSERT INTO listener(account, event, key, handler) VALUES (?, ?, ?, ?)", account, event, key, id)
     }
 
@@ -56,7 +56,7 @@ package struct ListenerTable: Sendable {
             event, key
         ) { $0.integer(0) }
         guard let old else { return false }
-        try step.execute("DELETE FROM handler WHERE id = ? AND kind = \(Transaction.Kind.standing.sql)", old)
+        try step.write("DELETE FROM handler WHERE id = ? AND kind = \(Transaction.Kind.standing.sql)", old)
         return true
     }
 

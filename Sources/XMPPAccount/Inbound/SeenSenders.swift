@@ -84,7 +84,7 @@ struct SeenSenders {
             digest, read: Sender.init)
         if let known { return known }
         let hour = step.now.milliseconds / Self.millisecondsInHour
-        try step.execute(
+        try step.write(
             "INSERT INTO seen_sender(account, digest, heard) VALUES (?, ?, ?)", account, digest, hour)
         let sender = Sender(
             id: try step.lastInsertedRow, marks: 0, newest: Timestamp(milliseconds: 0), heard: hour)
@@ -99,12 +99,12 @@ struct SeenSenders {
         guard sender.marks != sender.marksBefore else { return }
         var sender = sender
         if sender.marks - Self.piece > limit { try drop(sender.marks - limit, of: &sender, in: step) }
-        try step.execute(
+        try step.write(
             "UPDATE seen_sender SET marks = ?, newest = ? WHERE id = ?", sender.marks, sender.newest,
             sender.id)
         // Written once an hour: that column has an index.
         if sender.hour != sender.heard {
-            try step.execute("UPDATE seen_sender SET heard = ? WHERE id = ?", sender.hour, sender.id)
+            try step.write("UPDATE seen_sender SET heard = ? WHERE id = ?", sender.hour, sender.id)
         }
         if sender.marks / Self.piece != sender.marksBefore / Self.piece { try dropMost(in: step) }
     }
@@ -148,8 +148,8 @@ struct SeenSenders {
     }
 
     func remove(_ sender: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM seen_mark WHERE sender = ?", sender)
-        try step.execute("DELETE FROM seen_sender WHERE id = ?", sender)
+        try step.write("DELETE FROM seen_mark WHERE sender = ?", sender)
+        try step.write("DELETE FROM seen_sender WHERE id = ?", sender)
     }
 
     /// Drops the oldest marks of the sender that has the most when all together have too many.
@@ -170,6 +170,6 @@ struct SeenSenders {
             """, account, sent, read: Sender.init)
         guard var largest else { return }
         try drop(min(surplus, largest.marks), of: &largest, in: step)
-        try step.execute("UPDATE seen_sender SET marks = ? WHERE id = ?", largest.marks, largest.id)
+        try step.write("UPDATE seen_sender SET marks = ? WHERE id = ?", largest.marks, largest.id)
     }
 }

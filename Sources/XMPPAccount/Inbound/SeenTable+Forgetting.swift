@@ -71,7 +71,7 @@ extension SeenTable {
             walk.last = sender.id
         }
         if senders.count == Self.piece { return true }
-        try step.execute("UPDATE account SET forgot_at = ? WHERE id = ?", step.now, account)
+        try step.write("UPDATE account SET forgot_at = ? WHERE id = ?", step.now, account)
         return false
     }
 
@@ -89,7 +89,7 @@ extension SeenTable {
 
     private func reduce(_ sender: Int64, to marks: Int64, in step: borrowing Step) throws(HandlerError) {
         if marks > 0 {
-            try step.execute("UPDATE seen_sender SET marks = ? WHERE id = ?", marks, sender)
+            try step.write("UPDATE seen_sender SET marks = ? WHERE id = ?", marks, sender)
         } else {
             try senders.remove(sender, in: step)
         }
@@ -128,7 +128,7 @@ extension SeenTable {
             )
         }
         guard let old else { return nil }
-        try step.execute(
+        try step.write(
             "DELETE FROM seen WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ?", account,
             old.peer, old.id, old.digest)
         let isSent = old.digest == 0 && old.id.utf8.starts(with: Mark.sent.utf8)

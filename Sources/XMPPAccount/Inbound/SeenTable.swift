@@ -70,9 +70,9 @@ struct SeenTable {
         _ message: InboundMessage, own: JID, number: UInt32, in step: borrowing Step
     ) throws(HandlerError) {
         for mark in Self.marks(of: message, own) {
-            try step.execute(
+            try step.write(
                 "UPDATE seen_mark SET number = ? WHERE account = ? AND mark = ?", number, account, mark.bytes)
-            try step.execute(
+            try step.write(
                 "UPDATE seen SET number = ? WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ?",
                 number, account, mark.peer.description, mark.id, mark.digest)
         }
@@ -93,15 +93,15 @@ struct SeenTable {
     /// Records that the deferred message with this number in the session is now handled.
     func settle(number: UInt32, in step: borrowing Step) throws(HandlerError) {
         for table in ["seen_mark", "seen"] {
-            try step.execute(
+            try step.write(
                 "UPDATE \(table) SET number = NULL WHERE account = ? AND number = ?", account, number)
         }
     }
 
     /// Forgets deferred messages: they arrive again in another session and are new then.
     func forgetPostponed(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE seen_mark SET number = -1 WHERE account = ? AND number IS NOT NULL", account)
-        try step.execute("DELETE FROM seen WHERE account = ? AND number IS NOT NULL", account)
+        try step.write("UPDATE seen_mark SET number = -1 WHERE account = ? AND number IS NOT NULL", account)
+        try step.write("DELETE FROM seen WHERE account = ? AND number IS NOT NULL", account)
     }
 
     // MARK: Marks

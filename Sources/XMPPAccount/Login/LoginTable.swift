@@ -37,7 +37,7 @@ struct LoginTable {
         ])
 
     func recall(in step: borrowing Step) throws(HandlerError) -> KnownLogin {
-        try step.execute(
+        try step.write(
             "INSERT INTO login(account, agent) VALUES (?, ?) ON CONFLICT DO NOTHING", account,
             Self.makeAgent())
         let known = try step.first(
@@ -103,27 +103,27 @@ struct LoginTable {
     /// Removes that token; a newer one stays.
     func discard(_ token: SpentToken, in step: borrowing Step) throws(HandlerError) {
         let text = token.secret.withBytes { String(decoding: $0, as: UTF8.self) }
-        try step.execute("DELETE FROM fast_token WHERE account = ? AND token = ?", account, text)
+        try step.write("DELETE FROM fast_token WHERE account = ? AND token = ?", account, text)
     }
 
     func forgetOffer(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE login SET offer = NULL WHERE account = ?", account)
+        try step.write("UPDATE login SET offer = NULL WHERE account = ?", account)
     }
 
     func forgetToken(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM fast_token WHERE account = ?", account)
+        try step.write("DELETE FROM fast_token WHERE account = ?", account)
     }
 
     /// Forgets the token, which the original uses on, and takes another name beside it.
     func forgetInstallation(in step: borrowing Step) throws(HandlerError) {
         try forgetToken(in: step)
-        try step.execute("UPDATE login SET agent = ? WHERE account = ?", Self.makeAgent(), account)
+        try step.write("UPDATE login SET agent = ? WHERE account = ?", Self.makeAgent(), account)
     }
 
     /// Forgets all but the name of this installation.
     func forget(in step: borrowing Step) throws(HandlerError) {
         try forgetToken(in: step)
-        try step.execute(
+        try step.write(
             """
             UPDATE login SET pinned = NULL, iterations = 0, offer = NULL, managing = 0, stanza_limit = 0
             WHERE account = ?
@@ -131,7 +131,7 @@ struct LoginTable {
     }
 
     func learn(_ learned: LearnedLogin, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE login SET offer = ?, managing = ?, client_state = coalesce(?, client_state),
                 stanza_limit = coalesce(?, stanza_limit)
@@ -140,7 +140,7 @@ struct LoginTable {
         if let scram = learned.scram { try pin(scram.mechanism, scram.iterations, in: step) }
         guard let (mechanism, token) = learned.token else { return }
         let text = token.secret.withBytes { String(decoding: $0, as: UTF8.self) }
-        try step.execute(
+        try step.write(
             """
             INSERT INTO fast_token(account, mechanism, token, expiry) VALUES (?, ?, ?, ?)
             ON CONFLICT(account) DO UPDATE SET mechanism = excluded.mechanism, token = excluded.token,
@@ -152,7 +152,7 @@ struct LoginTable {
     private func pin(
         _ mechanism: SCRAMMechanism, _ iterations: Int, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE login SET
                 iterations = CASE WHEN replace(pinned, '-PLUS', '') = ?1 AND iterations > ?2 THEN iterations ELSE ?2 END,

@@ -138,7 +138,7 @@ struct ModuleList: Sendable {
     /// Notes the modules of an account. A process without one of them would take in what that module is to see.
     func record(account: Int64, retired: Set<String>, in step: borrowing Step) throws {
         for name in retired {
-            try step.execute("DELETE FROM module WHERE account = ? AND name = ?", account, name)
+            try step.write("DELETE FROM module WHERE account = ? AND name = ?", account, name)
         }
         let known = try step.all("SELECT name FROM module WHERE account = ?", account) { $0.text(0) }
         let names = modules.map(\.name)
@@ -149,7 +149,7 @@ struct ModuleList: Sendable {
             )
         }
         for name in names where !known.contains(name) {
-            try step.execute("INSERT INTO module(account, name, session) VALUES (?, ?, 0)", account, name)
+            try step.write("INSERT INTO module(account, name, session) VALUES (?, ?, 0)", account, name)
         }
     }
 
@@ -162,7 +162,7 @@ struct ModuleList: Sendable {
     }
 
     static func setStarted(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE module SET session = ? WHERE account = ?", session, account)
+        try step.write("UPDATE module SET session = ? WHERE account = ?", session, account)
     }
 }
 

@@ -34,7 +34,7 @@ package struct Outbox {
         _ kind: Kind, id: ForeignText?, key: String? = nil, xml: [UInt8], session: Int64?,
         handler: HandlerID<StanzaAcknowledged>? = nil, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO outbox(account, session, kind, stanza_id, key, xml, handler, created_at)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -74,7 +74,7 @@ package struct Outbox {
             """, account, session, mark, distance, read: Self.readRemoved)
         _ = try management.acknowledge(claimed, waiting: rows.count)
         if let newest = rows.last {
-            try step.execute(
+            try step.write(
                 "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ?", account, session,
                 newest.seq)
         }
@@ -96,7 +96,7 @@ package struct Outbox {
 
     /// Removes the unsent stanza of a request whose answer is not awaited any more.
     func withdraw(requestID: ForeignText, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             DELETE FROM outbox
             WHERE account = ? AND session IS NULL AND kind = \(Kind.request.sql) AND stanza_id = ?
@@ -105,7 +105,7 @@ package struct Outbox {
 
     /// Lets a session carry the stanzas that none has carried yet.
     func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE outbox SET session = ? WHERE account = ? AND session IS NULL", session, account)
     }
 
@@ -142,7 +142,7 @@ package struct Outbox {
         ) { (seq: $0.integer(0), xml: $0.blob(1), createdAt: $0.timestamp(2)) }
         for row in rows {
             let xml = Delay.stamped(row.xml, at: row.createdAt)
-            try step.execute("UPDATE outbox SET session = NULL, xml = ? WHERE seq = ?", xml, row.seq)
+            try step.write("UPDATE outbox SET session = NULL, xml = ? WHERE seq = ?", xml, row.seq)
         }
         return rows.last?.seq
     }

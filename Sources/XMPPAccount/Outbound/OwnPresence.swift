@@ -28,7 +28,7 @@ struct OwnPresenceTable {
     }
 
     func set(_ presence: Element, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO own_presence(account, xml) VALUES (?, ?)
             ON CONFLICT(account) DO UPDATE SET xml = excluded.xml, late = 0
@@ -36,7 +36,7 @@ struct OwnPresenceTable {
     }
 
     func remove(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM own_presence WHERE account = ?", account)
+        try step.write("DELETE FROM own_presence WHERE account = ?", account)
     }
 
     func current(in step: borrowing Step) throws -> Presence? {
@@ -45,7 +45,7 @@ struct OwnPresenceTable {
     }
 
     func setLate(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE own_presence SET late = 1 WHERE account = ?", account)
+        try step.write("UPDATE own_presence SET late = 1 WHERE account = ?", account)
     }
 
     func isLate(in step: borrowing Step) throws(HandlerError) -> Bool {

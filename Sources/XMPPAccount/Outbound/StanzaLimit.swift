@@ -43,7 +43,7 @@ extension Outbox {
     func countRefusal(
         session: Int64, upTo mark: Int64, weight: Int, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE outbox SET refusals = refusals + ? WHERE seq = (
                 SELECT seq FROM outbox WHERE account = ? AND session = ? AND seq <= ? AND length(xml) > ?

@@ -18,9 +18,9 @@ struct OwnershipTable {
     ) throws(HandlerError) -> Int64 {
         let current = try epoch(in: step)
         // A process that was killed left its stream marked as live; what is committed from here on has no stream yet.
-        try step.execute("UPDATE session SET open_number = NULL WHERE account = ?", account)
+        try step.write("UPDATE session SET open_number = NULL WHERE account = ?", account)
         if BuiltInFault.loseTimer.isOn {
-            try step.execute("UPDATE handler SET due = NULL WHERE due > ?", step.now)
+            try step.write("UPDATE handler SET due = NULL WHERE due > ?", step.now)
         }
         return try step.first(
             """
@@ -67,7 +67,7 @@ struct OwnershipTable {
 
     /// Records that no process owns the account; the epoch stays.
     func release(epoch: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE ownership SET owner = NULL, slot = NULL WHERE account = ? AND epoch = ?", account, epoch)
     }
 }

@@ -43,7 +43,7 @@ struct SessionTable {
     }
 
     func create(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("INSERT INTO session(account) VALUES (?) ON CONFLICT DO NOTHING", account)
+        try step.write("INSERT INTO session(account) VALUES (?) ON CONFLICT DO NOTHING", account)
     }
 
     func load(in source: borrowing some Readable) throws(HandlerError) -> State {
@@ -73,7 +73,7 @@ struct SessionTable {
 
     /// A new session was bound. Counting starts at zero on both sides.
     func start(_ bound: BoundSession, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE session SET number = number + 1, open_number = number + 1, managed = ?, resumption_id = ?, location = ?,
                 full_jid = ?, received = 0, acknowledged = 0, bound_count = bound_count + 1, resumable = ?, max = ?,
@@ -85,14 +85,14 @@ struct SessionTable {
 
     /// The session goes on over a new connection.
     func resume(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE session SET open_number = number, resumed_count = resumed_count + 1 WHERE account = ?",
             account)
     }
 
     /// The connection is gone; the session may be resumed.
     func suspend(connectedTime: Duration, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE session SET open_number = NULL, connected_time = ?, alive_at = ? WHERE account = ?",
             connectedTime.milliseconds,
             step.now,
@@ -101,7 +101,7 @@ struct SessionTable {
 
     /// The session cannot be resumed any more.
     func lose(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE session SET open_number = NULL, managed = 0, resumption_id = NULL, location = NULL WHERE account = ?",
             account)
     }
@@ -109,13 +109,13 @@ struct SessionTable {
     func advance(received: HandledCount, connectedTime: Duration, in step: borrowing Step)
         throws(HandlerError)
     {
-        try step.execute(
+        try step.write(
             "UPDATE session SET received = ?, connected_time = ?, alive_at = ? WHERE account = ?",
             received.rawValue, connectedTime.milliseconds, step.now, account)
     }
 
     func setAcknowledged(_ count: HandledCount, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE session SET acknowledged = ? WHERE account = ?", count.rawValue, account)
+        try step.write("UPDATE session SET acknowledged = ? WHERE account = ?", count.rawValue, account)
     }
 
     // MARK: What cannot be read
@@ -149,7 +149,7 @@ struct SessionTable {
             damage.position.rawValue, account
         ) { $0.integer(0) != 0 }
         if isKnown == true { return true }
-        try step.execute(
+        try step.write(
             "UPDATE session SET damage = ?, damage_at = ? WHERE account = ?", damage.kind,
             damage.position.rawValue, account)
         return false
@@ -170,7 +170,7 @@ struct SessionTable {
     }
 
     func `defer`(_ stanza: DeferredStanza, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "INSERT INTO deferred(account, session, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", account,
             stanza.session, stanza.number)
     }
@@ -193,7 +193,7 @@ struct SessionTable {
 
     /// Whatever was to be handled later comes again, in a way that has nothing to do with this session.
     func forgetDeferred(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM deferred WHERE account = ?", account)
+        try step.write("DELETE FROM deferred WHERE account = ?", account)
     }
 
     /// The session that may carry a stanza committed now; nil while there is no stream.

@@ -59,7 +59,7 @@ package struct ArchiveTable {
 
     func add(_ query: String, of archive: JID, isCatchUp: Bool, in step: borrowing Step) throws(HandlerError)
     {
-        try step.execute(
+        try step.write(
             "INSERT INTO archive_query(account, query, jid, catch_up) VALUES (?, ?, ?, ?)", account, query,
             archive.description, isCatchUp)
     }
@@ -81,10 +81,10 @@ package struct ArchiveTable {
     /// Their session is gone, and with it the answers. What was still to be fetched is asked for when the catch-up with
     /// that archive begins in the next one.
     func forgetQueries(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM archive_query WHERE account = ?", account)
+        try step.write("DELETE FROM archive_query WHERE account = ?", account)
         // What comes live from now on says nothing about what came before. A failure is remembered until the archive is
         // asked again: rooms are asked for their history instead.
-        try step.execute(
+        try step.write(
             """
             UPDATE archive SET state = \(State.paused.sql), live_id = NULL, failures = 0, held = 0 WHERE account = ?
             """, account)
@@ -133,7 +133,7 @@ package struct ArchiveTable {
 
     /// A message came out of the archive whose id there could not be read.
     func recordUnread(in archive: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE archive SET unread = unread + 1
             WHERE account = ? AND jid = ? AND state = \(State.fetching.sql)
@@ -142,7 +142,7 @@ package struct ArchiveTable {
 
     /// Records the last message of a page, which may have been unreadable: the next page starts after it.
     func passUnread(in archive: JID, to last: String, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE archive SET prior_id = CASE last_id WHEN ?1 THEN prior_id ELSE last_id END, last_id = ?1, unread = 0
             WHERE account = ?2 AND jid = ?3 AND unread > 0
@@ -151,7 +151,7 @@ package struct ArchiveTable {
 
     /// A message came live. While a catch-up is under way there may be older ones that did not come yet.
     func recordLive(_ archive: JID, _ id: ForeignText, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE archive SET prior_id = last_id, last_id = CASE state WHEN \(State.complete.sql) THEN ?1 ELSE last_id END,
                 last_at = CASE state WHEN \(State.complete.sql) THEN ?2 ELSE last_at END,
@@ -162,7 +162,7 @@ package struct ArchiveTable {
 
     /// The server does not know the place any more: what is fetched from now on is found by its time.
     func forgetPlace(in archive: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE archive SET last_id = NULL, since = coalesce(last_at - ?, since), pages = 0, checkpoint = NULL
             WHERE account = ? AND jid = ?
@@ -183,7 +183,7 @@ package struct ArchiveTable {
     func keepPlace(in archive: JID, isNamed: Bool, at time: Timestamp, in step: borrowing Step)
         throws(HandlerError)
     {
-        try step.execute(
+        try step.write(
             """
             UPDATE archive SET kept_id = coalesce(kept_id, CASE WHEN ?1 <> 0 THEN prior_id ELSE last_id END, ''),
                 kept_at = CASE WHEN kept_at < ?2 THEN kept_at ELSE ?2 END
@@ -197,14 +197,14 @@ package struct ArchiveTable {
 
     /// Every message is handled.
     func releasePlaces(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE archive SET kept_id = NULL, kept_at = NULL WHERE account = ? AND kept_id IS NOT NULL",
             account)
     }
 
     /// The session is lost: what was not handled is fetched once more.
     func goBack(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE archive SET last_id = nullif(kept_id, ''), prior_id = NULL, kept_id = NULL, kept_at = NULL,
                 last_at = CASE WHEN kept_at < last_at THEN kept_at ELSE last_at END
@@ -224,7 +224,7 @@ package struct ArchiveTable {
 
     /// Lets an archive wait for its turn. A new one begins at `since`.
     func enqueue(_ archive: JID, since: Timestamp?, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO archive(account, jid, since, state) VALUES (?1, ?2, ?3, \(State.waiting.sql))
             ON CONFLICT(account, jid) DO UPDATE SET state = \(State.waiting.sql), received = 0, total = NULL,
@@ -236,7 +236,7 @@ package struct ArchiveTable {
     func set(
         _ archive: JID, _ state: ArchiveProgress.State, failure: ForeignText? = nil, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE archive SET state = ?, failure = ? WHERE account = ? AND jid = ?", state.rawValue,
             failure, account, archive.description)
     }
@@ -256,7 +256,7 @@ package struct ArchiveTable {
         ) { (pages: $0.quantity(0), isBack: $0.integer(1) != 0) }
         guard let row, !row.isBack else { return false }
         if row.pages & (row.pages - 1) == 0 {
-            try step.execute(
+            try step.write(
                 "UPDATE archive SET checkpoint = last_id WHERE account = ? AND jid = ?", account,
                 archive.description)
         }
@@ -265,7 +265,7 @@ package struct ArchiveTable {
 
     /// Everything was fetched; what came live meanwhile is the newest.
     func complete(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE archive SET state = \(State.complete.sql), last_id = coalesce(live_id, last_id), live_id = NULL,
                 failure = NULL, failures = 0
@@ -298,7 +298,7 @@ package struct ArchiveTable {
 
     /// Ends the wait for a better time.
     func retry(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE archive SET held = 0 WHERE account = ? AND jid = ? AND state = \(State.waiting.sql)",
             account, archive.description)
     }
@@ -320,8 +320,8 @@ package struct ArchiveTable {
     }
 
     func remove(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM archive WHERE account = ? AND jid = ?", account, archive.description)
-        try step.execute(
+        try step.write("DELETE FROM archive WHERE account = ? AND jid = ?", account, archive.description)
+        try step.write(
             "DELETE FROM archive_query WHERE account = ? AND jid = ?", account, archive.description)
     }
 

@@ -43,7 +43,7 @@ struct BlockingTable {
             Int($0.integer(0))
         }
         for jid in jids.prefix(max(0, Self.maximum - (count ?? 0))) {
-            try step.execute(
+            try step.write(
                 "INSERT INTO blocked(account, jid) VALUES (?, ?) ON CONFLICT DO NOTHING", account,
                 jid.description)
         }
@@ -51,11 +51,11 @@ struct BlockingTable {
 
     func remove(_ jids: [JID], in step: borrowing Step) throws(HandlerError) {
         for jid in jids {
-            try step.execute("DELETE FROM blocked WHERE account = ? AND jid = ?", account, jid.description)
+            try step.write("DELETE FROM blocked WHERE account = ? AND jid = ?", account, jid.description)
         }
     }
 
     func removeAll(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM blocked WHERE account = ?", account)
+        try step.write("DELETE FROM blocked WHERE account = ?", account)
     }
 }

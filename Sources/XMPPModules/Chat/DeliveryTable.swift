@@ -74,7 +74,7 @@ struct DeliveryTable {
 
     func update(_ row: Row, in step: borrowing Step) throws(HandlerError) {
         let delivery = row.delivery
-        try step.execute(
+        try step.write(
             """
             UPDATE delivery SET acknowledged_at = ?, delivered_at = ?, failure = ?, attempts = ?, timer = ?, handler = ?,
                 xml = CASE WHEN ? THEN NULL ELSE xml END

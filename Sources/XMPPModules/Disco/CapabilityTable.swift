@@ -42,8 +42,8 @@ struct CapabilityTable {
     static let longestInfo = 16_384
 
     func forgetEntities(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM entity WHERE account = ?", account)
-        try step.execute("DELETE FROM capability_query WHERE account = ?", account)
+        try step.write("DELETE FROM entity WHERE account = ?", account)
+        try step.write("DELETE FROM capability_query WHERE account = ?", account)
     }
 
     /// - Returns: False when there are too many; nothing was changed then.
@@ -58,7 +58,7 @@ struct CapabilityTable {
     }
 
     func forget(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM entity WHERE account = ? AND jid = ?", account, jid.description)
+        try step.write("DELETE FROM entity WHERE account = ? AND jid = ?", account, jid.description)
     }
 
     func isKnown(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
@@ -76,19 +76,19 @@ struct CapabilityTable {
     }
 
     func endQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "DELETE FROM capability_query WHERE account = ? AND verification = ?", account, verification)
     }
 
     func learn(_ verification: ForeignText, _ info: DiscoInfo, in step: borrowing Step) throws(HandlerError) {
         let text = info.element().serialized()
         guard text.utf8.count <= Self.longestInfo else { return }
-        try step.execute(
+        try step.write(
             """
             INSERT INTO capability(verification, info, learned_at) VALUES (?, ?, ?)
             ON CONFLICT(verification) DO UPDATE SET info = excluded.info, learned_at = excluded.learned_at
             """, verification, text, step.now)
-        try step.execute(
+        try step.write(
             """
             DELETE FROM capability WHERE verification IN (
                 SELECT verification FROM capability ORDER BY learned_at

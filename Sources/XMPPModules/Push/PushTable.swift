@@ -62,7 +62,7 @@ package struct PushTable {
     func set(_ registration: PushRegistration, asked: ForeignText, in step: borrowing Step)
         throws(HandlerError)
     {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO push_registration(account, service, node, options, asked) VALUES (?, ?, ?, ?, ?)
             ON CONFLICT(account, service, node) DO UPDATE SET
@@ -82,14 +82,14 @@ package struct PushTable {
                 (.refused, StanzaError(.undefinedCondition))
             case .refused(let error): (.refused, error)
             }
-        try step.execute(
+        try step.write(
             "UPDATE push_registration SET state = ?, error = ? WHERE account = ? AND asked = ?",
             answer.rawValue, error?.element.serialized(), account, asked)
     }
 
     /// A new session knows nothing yet.
     func forgetStates(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE push_registration SET state = \(Answer.pending.sql), error = NULL WHERE account = ?",
             account)
     }
@@ -98,11 +98,11 @@ package struct PushTable {
     func remove(_ service: JID, node: ForeignText?, in step: borrowing Step) throws(HandlerError) {
         let rest = "account = ? AND service = ?"
         if let node {
-            try step.execute(
+            try step.write(
                 "DELETE FROM push_registration WHERE \(rest) AND node = ?", account, service.description, node
             )
         } else {
-            try step.execute("DELETE FROM push_registration WHERE \(rest)", account, service.description)
+            try step.write("DELETE FROM push_registration WHERE \(rest)", account, service.description)
         }
     }
 
@@ -136,18 +136,18 @@ package struct PushTable {
     func addRemoval(_ service: JID, node: ForeignText?, asked: ForeignText, in step: borrowing Step)
         throws(HandlerError) -> Int64
     {
-        try step.execute(
+        try step.write(
             "INSERT INTO push_removal(account, service, node, asked) VALUES (?, ?, ?, ?)", account,
             service.description, node, asked)
         return try step.lastInsertedRow
     }
 
     func setAsked(_ id: ForeignText, removal row: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE push_removal SET asked = ? WHERE account = ? AND id = ?", id, account, row)
+        try step.write("UPDATE push_removal SET asked = ? WHERE account = ? AND id = ?", id, account, row)
     }
 
     func endRemoval(_ row: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM push_removal WHERE account = ? AND id = ?", account, row)
+        try step.write("DELETE FROM push_removal WHERE account = ? AND id = ?", account, row)
     }
 
     func removals(in step: borrowing Step) throws(HandlerError) -> [Removal] {

@@ -50,12 +50,12 @@ extension RoomTable {
     {
         guard nick != newNick else { return }
         // The occupant that had the new nick is gone, although the room did not report it.
-        try step.execute(
+        try step.write(
             """
             DELETE FROM occupant WHERE account = ?1 AND room = ?2 AND nick = ?3
                 AND EXISTS (SELECT 1 FROM occupant WHERE account = ?1 AND room = ?2 AND nick = ?4)
             """, account, room.description, newNick, nick)
-        try step.execute(
+        try step.write(
             "UPDATE occupant SET nick = ? WHERE account = ? AND room = ? AND nick = ?", newNick, account,
             room.description, nick)
     }
@@ -69,7 +69,7 @@ extension RoomTable {
     }
 
     func removeOccupants(of room: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM occupant WHERE account = ? AND room = ?", account, room.description)
+        try step.write("DELETE FROM occupant WHERE account = ? AND room = ?", account, room.description)
     }
 
     // MARK: Invitations
@@ -87,7 +87,7 @@ extension RoomTable {
         let receivedAt = max(
             invitation.receivedAt,
             newest.flatMap { $0.map { $0 + .milliseconds(1) } } ?? invitation.receivedAt)
-        try step.execute(
+        try step.write(
             """
             INSERT INTO room_invitation(account, room, by, reason, password, thread, direct, received_at)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -96,7 +96,7 @@ extension RoomTable {
                 received_at = excluded.received_at
             """, account, invitation.room.description, invitation.by?.description, invitation.reason,
             invitation.password, invitation.thread, invitation.isDirect, receivedAt)
-        try step.execute(
+        try step.write(
             """
             DELETE FROM room_invitation WHERE account = ?1 AND room IN (
                 SELECT room FROM room_invitation WHERE account = ?1 ORDER BY received_at, room
@@ -164,7 +164,7 @@ extension RoomTable {
 
     func add(_ message: Element, id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError)
     {
-        try step.execute(
+        try step.write(
             "INSERT INTO room_message(account, room, stanza_id, xml) VALUES (?, ?, ?, ?)", account,
             room.description, id, Serializer().bytes(message))
     }
@@ -204,7 +204,7 @@ extension RoomTable {
     }
 
     func recordSent(_ message: Unconfirmed, in stay: String, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE room_message SET ticket = ?, tries = tries + 1 WHERE row = ?", stay, message.row)
     }
 
@@ -217,13 +217,13 @@ extension RoomTable {
 
     /// The room has sent it back, or never will.
     func confirm(_ id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "DELETE FROM room_message WHERE account = ? AND room = ? AND stanza_id = ?", account,
             room.description, id)
     }
 
     func removeMessages(to room: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM room_message WHERE account = ? AND room = ?", account, room.description)
+        try step.write("DELETE FROM room_message WHERE account = ? AND room = ?", account, room.description)
     }
 
     // MARK: The watch
@@ -238,7 +238,7 @@ extension RoomTable {
 
     func set(watch handler: HandlerID<Invalidation>, due: Int64, in step: borrowing Step) throws(HandlerError)
     {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO room_watch(account, handler, due) VALUES (?, ?, ?)
             ON CONFLICT(account) DO UPDATE SET handler = excluded.handler, due = excluded.due
@@ -246,6 +246,6 @@ extension RoomTable {
     }
 
     func removeWatch(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM room_watch WHERE account = ?", account)
+        try step.write("DELETE FROM room_watch WHERE account = ?", account)
     }
 }

@@ -185,7 +185,7 @@ struct RoomTable {
         _ room: JID, nick: ForeignText, password: ForeignText?, history: RoomHistory, configures: Bool,
         ticket: String, in step: borrowing Step
     ) throws {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO room(account, jid, nick, password, state, history, configures, ticket)
             VALUES (?, ?, ?, ?, 'wanted', ?, ?, ?)
@@ -199,20 +199,20 @@ struct RoomTable {
     func set(
         _ state: Room.State, _ room: JID, triedAt: Int64? = nil, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE room SET state = ?, tried_at = ?, asked_nick = NULL WHERE account = ? AND jid = ?",
             state.rawValue, triedAt, account, room.description)
     }
 
     func set(ticket: String, _ room: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE room SET ticket = ? WHERE account = ? AND jid = ?", ticket, account, room.description)
     }
 
     func setJoined(_ room: JID, nick: ForeignText, connectedTime: Int64, in step: borrowing Step)
         throws(HandlerError)
     {
-        try step.execute(
+        try step.write(
             """
             UPDATE room SET state = 'joined', nick = ?, was_joined = 1, joined_at = ?, heard_at = ?, tried_at = NULL,
                 asked_nick = NULL
@@ -221,29 +221,29 @@ struct RoomTable {
     }
 
     func set(nick: ForeignText, _ room: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE room SET nick = ?, asked_nick = NULL WHERE account = ? AND jid = ?", nick, account,
             room.description)
     }
 
     func set(askedNick: ForeignText?, _ room: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE room SET asked_nick = ? WHERE account = ? AND jid = ?", askedNick, account,
             room.description)
     }
 
     /// The session is over: the account is in no room any more, and wants to be in those that it was in.
     func forgetSession(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE room SET state = 'wanted', asked_nick = NULL WHERE account = ? AND state IN ('joining', 'joined')",
             account)
-        try step.execute("UPDATE room SET tried_at = NULL WHERE account = ?", account)
-        try step.execute("DELETE FROM occupant WHERE account = ?", account)
+        try step.write("UPDATE room SET tried_at = NULL WHERE account = ?", account)
+        try step.write("DELETE FROM occupant WHERE account = ?", account)
     }
 
     /// Sets the handler that waits for the outcome of an attempt.
     func set(waiter: HandlerID<RoomJoined>?, _ room: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE room SET waiter = ? WHERE account = ? AND jid = ?", waiter, account, room.description)
     }
 
@@ -263,7 +263,7 @@ struct RoomTable {
     func advance(
         _ room: JID, archiveID: ForeignText?, time: Timestamp, connectedTime: Int64, in step: borrowing Step
     ) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE room SET archive_id = coalesce(?1, archive_id), heard_at = ?3,
                 last_time = CASE WHEN last_time > ?2 THEN last_time ELSE ?2 END
@@ -272,13 +272,13 @@ struct RoomTable {
     }
 
     func heard(_ room: JID, connectedTime: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE room SET heard_at = ? WHERE account = ? AND jid = ?", connectedTime, account,
             room.description)
     }
 
     func set(subject: ForeignText?, by: JID, _ room: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE room SET subject = ?, subject_by = ? WHERE account = ? AND jid = ?", subject,
             by.description, account, room.description)
     }
@@ -286,7 +286,7 @@ struct RoomTable {
     // MARK: Messages that are handled later
 
     func keepTime(_ time: Timestamp, of room: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE room SET kept_time = CASE WHEN kept_time < ?1 THEN kept_time ELSE ?1 END
             WHERE account = ?2 AND jid = ?3
@@ -301,13 +301,13 @@ struct RoomTable {
 
     /// Every message is handled.
     func releaseTimes(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE room SET kept_time = NULL WHERE account = ? AND kept_time IS NOT NULL", account)
     }
 
     /// The session is lost: what was not handled is asked for once more.
     func goBack(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             UPDATE room SET kept_time = NULL,
                 last_time = CASE WHEN kept_time < last_time THEN kept_time ELSE last_time END

@@ -85,12 +85,12 @@ struct ContactPresenceTable {
     }
 
     func removeAll(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM contact_presence WHERE account = ?", account)
+        try step.write("DELETE FROM contact_presence WHERE account = ?", account)
     }
 
     /// Removes what is not of the account itself or of a contact whose presence it may see.
     func removeStrangers(own: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             DELETE FROM contact_presence WHERE account = ?1 AND bare <> ?2 AND bare NOT IN
                 (SELECT jid FROM roster_item WHERE account = ?1 AND subscription IN ('to', 'both'))

@@ -52,7 +52,7 @@ struct RosterTable {
     }
 
     func setLoaded(_ isLoaded: Bool, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO roster(account, loaded) VALUES (?, ?)
             ON CONFLICT(account) DO UPDATE SET loaded = excluded.loaded
@@ -60,7 +60,7 @@ struct RosterTable {
     }
 
     func setVersion(_ version: ForeignText?, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO roster(account, version) VALUES (?, ?)
             ON CONFLICT(account) DO UPDATE SET version = excluded.version
@@ -69,7 +69,7 @@ struct RosterTable {
 
     /// Records the roster versions in the server's stream features.
     func setVersioned(_ isVersioned: Bool, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             INSERT INTO roster(account, versioned) VALUES (?, ?)
             ON CONFLICT(account) DO UPDATE SET versioned = excluded.versioned
@@ -110,7 +110,7 @@ struct RosterTable {
 
     private func write(_ item: RosterItem, in step: borrowing Step) throws {
         let groups = String(decoding: try JSONEncoder().encode(item.groups), as: UTF8.self)
-        try step.execute(
+        try step.write(
             """
             INSERT INTO roster_item(account, \(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT(account, jid) DO UPDATE SET name = excluded.name, subscription = excluded.subscription,
@@ -120,11 +120,11 @@ struct RosterTable {
     }
 
     func remove(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("DELETE FROM roster_item WHERE account = ? AND jid = ?", account, jid.description)
+        try step.write("DELETE FROM roster_item WHERE account = ? AND jid = ?", account, jid.description)
     }
 
     func replace(with items: some Sequence<RosterItem>, in step: borrowing Step) throws {
-        try step.execute("DELETE FROM roster_item WHERE account = ?", account)
+        try step.write("DELETE FROM roster_item WHERE account = ?", account)
         for item in items { try write(item, in: step) }
     }
 

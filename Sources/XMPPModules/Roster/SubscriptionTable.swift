@@ -64,7 +64,7 @@ struct SubscriptionTable {
                 VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
                 """, account, jid.description, request.status, request.nick, request.receivedAt) == 1
         guard isNew else { return nil }
-        try step.execute(
+        try step.write(
             """
             DELETE FROM subscription_request WHERE account = ?1 AND jid IN (
                 SELECT jid FROM subscription_request WHERE account = ?1 ORDER BY received_at, jid
@@ -102,7 +102,7 @@ struct SubscriptionTable {
 
     /// Another client of the account has approved them.
     func removeApproved(in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             """
             DELETE FROM subscription_request WHERE account = ?1 AND jid IN
                 (SELECT jid FROM roster_item WHERE account = ?1 AND subscription IN ('from', 'both'))
@@ -117,11 +117,11 @@ struct SubscriptionTable {
     {
         let sides: [[Presence.Kind]] = [[.subscribe, .unsubscribe], [.subscribed, .unsubscribed]]
         for kind in sides.first(where: { $0.contains(type) }) ?? [type] {
-            try step.execute(
+            try step.write(
                 "DELETE FROM subscription_stanza WHERE account = ? AND jid = ? AND type = ? AND lost <> 0",
                 account, jid.description, kind.rawValue)
         }
-        try step.execute(
+        try step.write(
             "INSERT INTO subscription_stanza(account, jid, type, status) VALUES (?, ?, ?, ?)", account,
             jid.description, type.rawValue, status)
         return try step.lastInsertedRow
@@ -148,7 +148,7 @@ struct SubscriptionTable {
     }
 
     func lose(row: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE subscription_stanza SET lost = 1 WHERE account = ? AND id = ?", account, row)
+        try step.write("UPDATE subscription_stanza SET lost = 1 WHERE account = ? AND id = ?", account, row)
     }
 
     /// Takes those that were lost with their session, oldest first; of several to one contact about the same side only the
@@ -161,7 +161,7 @@ struct SubscriptionTable {
                 GROUP BY jid, type IN ('subscribe', 'unsubscribe'))
             ORDER BY id
             """, account, read: Self.read)
-        try step.execute("DELETE FROM subscription_stanza WHERE account = ? AND lost <> 0", account)
+        try step.write("DELETE FROM subscription_stanza WHERE account = ? AND lost <> 0", account)
         return lost.compactMap(\.self)
     }
 
@@ -177,7 +177,7 @@ struct SubscriptionTable {
     func wait(_ handler: HandlerID<SubscriptionDecision>, for jid: JID, in step: borrowing Step)
         throws(HandlerError)
     {
-        try step.execute(
+        try step.write(
             "INSERT INTO subscription_wait(handler, account, jid) VALUES (?, ?, ?)", handler, account,
             jid.description)
     }
@@ -190,7 +190,7 @@ struct SubscriptionTable {
     }
 
     func recordAsked(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
+        try step.write(
             "UPDATE subscription_wait SET asked = 1 WHERE account = ? AND jid = ?", account, jid.description)
     }
 
@@ -204,7 +204,7 @@ struct SubscriptionTable {
         let handlers = try step.all(
             "SELECT handler FROM subscription_wait WHERE \(rule) ORDER BY handler", account, jid.description
         ) { HandlerID<SubscriptionDecision>(rawValue: $0.integer(0)) }
-        try step.execute("DELETE FROM subscription_wait WHERE \(rule)", account, jid.description)
+        try step.write("DELETE FROM subscription_wait WHERE \(rule)", account, jid.description)
         return handlers
     }
 }

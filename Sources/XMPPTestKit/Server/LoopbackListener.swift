@@ -1,7 +1,7 @@
 import Platform
 import XMPPTransport
 
-/// Listens on a reserved port of 127.0.0.1.
+/// Listens on a reserved port.
 final class LoopbackListener: Sendable {
     /// Whether TLS starts with the first byte.
     let isDirectTLS: Bool
@@ -13,11 +13,12 @@ final class LoopbackListener: Sendable {
     init(_ port: LoopbackPort, isDirectTLS: Bool) throws(ScriptedServerError) {
         self.isDirectTLS = isDirectTLS
         do throws(Errno) {
-            socket = try StreamSocket.listening(atLoopback: port.number, backlog: Self.backlog)
+            socket = try StreamSocket.listening(
+                atLoopback: port.number, at: port.address, backlog: Self.backlog)
         } catch {
             throw ScriptedServerError(
                 .port,
-                "Port \(port.number) of 127.0.0.1 cannot be listened on (\(error)); make a new server.")
+                "Port \(port.number) cannot be listened on (\(error)); make a new server.")
         }
     }
 

@@ -1,6 +1,6 @@
 import Platform
 
-/// A TCP port on 127.0.0.1 that stays reserved as long as this object lives.
+/// A TCP port on 127.0.0.1, or on another address of this machine, that stays reserved as long as this object lives.
 ///
 /// The reserving socket is bound but does not listen, so that a server that sets `SO_REUSEADDR` (every one
 /// does) can bind and listen beside it, now and after each restart, while the system gives the port to nobody
@@ -8,16 +8,20 @@ import Platform
 package final class LoopbackPort: Sendable {
     /// The port, 1...65535.
     package let number: UInt16
+    /// The four bytes of the address, the first one highest.
+    package let address: UInt32
     private let reservation: StreamSocket
 
     /// Reserves a port that is free now.
+    ///
+    /// - Parameter address: The four bytes of an address of IPv4, the first one highest.
     /// - Throws: ``ScriptedServerError`` `port` when the system has no socket or port to give.
-    package init() throws(ScriptedServerError) {
+    package init(at address: UInt32 = SocketAddress.loopback) throws(ScriptedServerError) {
+        self.address = address
         do throws(Errno) {
-            reservation = try StreamSocket.bound(toLoopback: 0)
+            reservation = try StreamSocket.bound(toLoopback: 0, at: address)
         } catch {
-            throw ScriptedServerError(
-                .port, "The system gave no port on 127.0.0.1: \(error); close other programs.")
+            throw ScriptedServerError(.port, "The system gave no port: \(error); close other programs.")
         }
         number = reservation.port
     }

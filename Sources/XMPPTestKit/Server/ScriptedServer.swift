@@ -1,4 +1,5 @@
 package import XMPPCore
+import Platform
 import XMPPTransport
 
 /// A small XMPP server for tests: real TLS on two loopback ports, and everything under the test's control.
@@ -50,6 +51,8 @@ public final class ScriptedServer: Sendable {
         package var logFile: String?
         /// Looks at every element of a client first.
         package var script: Script?
+        /// Where it listens: the four bytes of an address of IPv4, the first one highest.
+        package var address = SocketAddress.loopback
 
         /// Makes a configuration.
         ///
@@ -105,8 +108,8 @@ public final class ScriptedServer: Sendable {
     /// - Throws: ``ScriptedServerError`` with `invalidAddress`, `password`, `logFile` or `port`.
     public init(_ configuration: Configuration) throws(ScriptedServerError) {
         core = try Core(configuration)
-        startTLS = try LoopbackPort()
-        directTLS = try LoopbackPort()
+        startTLS = try LoopbackPort(at: configuration.address)
+        directTLS = try LoopbackPort(at: configuration.address)
     }
 
     deinit { stop() }

@@ -1,0 +1,60 @@
+import Handlers
+import Synchronization
+
+/// Tells the accounts of a store that a host runs which of them have stanzas from other processes.
+///
+/// Others notify of whatever they commit. With thousands of accounts one read then says whom it concerns, where a step of each
+/// would find nothing.
+final class OutboxNews: Sendable {
+    private struct State {
+        /// What each account does about rows up to one.
+        var accounts: [Int64: @Sendable (Int64) -> Void] = [:]
+        /// The newest row that was looked at.
+        var newest: Int64 = 0
+    }
+
+    private let store: HandlerStore
+    private let state = Mutex(State())
+    private let announce: AsyncStream<Void>.Continuation
+
+    init(_ store: HandlerStore) {
+        self.store = store
+        let (news, announce) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        self.announce = announce
+        store.addNeighborListener(self) { [announce] in announce.yield() }
+        // Whoever calls the listener must not wait for the database.
+        Task { [weak self] in for await _ in news { self?.look() } }
+    }
+
+    deinit {
+        announce.finish()
+        store.removeNeighborListener(self)
+    }
+
+    func add(_ account: Int64, _ mailbox: Mailbox) {
+        state.withLock { state in
+            state.accounts[account] = { [weak mailbox] in mailbox?.recordRowsOfOthers(upTo: $0) }
+        }
+    }
+
+    func remove(_ account: Int64) { state.withLock { $0.accounts[account] = nil } }
+
+    private func look() {
+        let newest = state.withLock { $0.newest }
+        do {
+            let found = try store.read { snapshot in
+                try snapshot.all(
+                    "SELECT account, max(seq) FROM outbox WHERE seq > ? GROUP BY account", newest
+                ) { (account: $0.integer(0), seq: $0.integer(1)) }
+            }
+            let accounts = state.withLock { state in
+                state.newest = max(newest, found.map(\.seq).max() ?? 0)
+                return state.accounts
+            }
+            for (account, seq) in found { accounts[account]?(seq) }
+        } catch {
+            // What there is, is found by a step of each.
+            for record in state.withLock({ Array($0.accounts.values) }) { record(.max) }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+import Foundation
+import Simulation
+
+/// What a run has shown.
+struct Findings: Encodable {
+    /// How long accounts were away, in seconds.
+    struct Waits: Encodable {
+        var count: Int
+        var p50: Double
+        var p99: Double
+        var longest: Double
+
+        init?(_ milliseconds: [Int64]) {
+            guard let last = milliseconds.max() else { return nil }
+            let sorted = milliseconds.sorted()
+            func share(_ percent: Int) -> Double { Double(sorted[(sorted.count - 1) * percent / 100]) / 1000 }
+            (count, p50, p99, longest) = (sorted.count, share(50), share(99), Double(last) / 1000)
+        }
+
+        var text: String {
+            String(format: "p50 %.2f s, p99 %.2f s, longest %.2f s, of %d", p50, p99, longest, count)
+        }
+    }
+
+    var machines: Int
+    var isOfNamespaces: Bool
+    var accounts: Int
+    var seed: UInt64
+    var seconds: Int
+    var messages: Int
+    var handlers: Int
+    var faults: [String: Int]
+    /// What must be zero, in the order of the text.
+    var wrongs: [Wrong]
+    /// How long the accounts of a lost machine had no stream.
+    var resumed: [String: Waits]
+    /// How long messages that waited at a promotion were not answered after it.
+    var promoted: Waits?
+    /// How long the primary's place was empty.
+    var promotions: Waits?
+    /// Messages that were answered in a second without faults.
+    var calmRate: Double?
+    var isComplete: Bool
+
+    struct Wrong: Encodable {
+        var what: String
+        var count: Int
+    }
+
+    var isProven: Bool { isComplete && wrongs.allSatisfy { $0.count == 0 } }
+
+    var text: String {
+        var lines = [
+            "\(messages) messages and \(handlers) handlers in \(seconds) s; "
+                + Faults.Kind.allCases.map { "\($0.rawValue) \(faults[$0.rawValue, default: 0])" }.joined(
+                    separator: ", ")
+        ]
+        lines += wrongs.map { "  \($0.what): \($0.count)" }
+        for kind in Faults.Kind.allCases {
+            if let waits = resumed[kind.rawValue] {
+                lines.append("  accounts without stream after \(kind.rawValue): \(waits.text)")
+            }
+        }
+        if let promotions { lines.append("  without primary: \(promotions.text)") }
+        if let promoted {
+            lines.append("  messages that waited, from a promotion to the answer: \(promoted.text)")
+        }
+        if let calmRate { lines.append("  answered between faults: \(Int(calmRate)) messages/s") }
+        lines.append(isProven ? "nothing lost, nothing repeated" : "FAILED")
+        return lines.joined(separator: "\n")
+    }
+}
+
+extension Findings {
+    init(_ fleet: Fleet, _ losses: [Faults.Loss], seconds: Int, calmRate: Double?, isComplete: Bool) throws {
+        let sent = fleet.peer.sent
+        let toFinish = sent.indices.count { $0 % 5 == 0 }
+        func number(_ sql: String) throws -> Int { Int(try fleet.query(sql)) ?? -1 }
+        let streams = Streams(fleet)
+        (machines, isOfNamespaces, accounts) = (
+            fleet.members.count, fleet.servers.network != nil, fleet.size.accounts
+        )
+        (seed, self.seconds, messages, handlers) = (fleet.size.seed, seconds, sent.count, toFinish)
+        faults = Dictionary(losses.map { ($0.kind.rawValue, 1) }, uniquingKeysWith: +)
+        wrongs = try [
+            Wrong(what: "messages not answered", count: sent.count { $0.answers == 0 }),
+            Wrong(what: "messages answered twice", count: sent.count { $0.answers > 1 }),
+            Wrong(
+                what: "messages not handled",
+                count: sent.count - number("SELECT count(DISTINCT name) FROM handled")),
+            Wrong(
+                what: "messages handled twice",
+                count: number("SELECT count(*) - count(DISTINCT name) FROM handled")),
+            Wrong(
+                what: "handlers not ended",
+                count: toFinish - number("SELECT count(DISTINCT name) FROM finished")),
+            Wrong(
+                what: "handlers ended twice",
+                count: number("SELECT count(*) - count(DISTINCT name) FROM finished")),
+            Wrong(what: "commits of a fenced machine", count: number("SELECT count(*) FROM stale")),
+            Wrong(what: "sessions begun anew", count: streams.begunAnew),
+        ]
+        resumed = [:]
+        for kind in Faults.Kind.allCases {
+            let waits = losses.filter { $0.kind == kind }.flatMap { loss in
+                loss.accounts.compactMap { account in
+                    streams.next(of: account, after: loss.at).map { $0 - loss.at }
+                }
+            }
+            resumed[kind.rawValue] = Waits(waits)
+        }
+        let promotionTimes = losses.compactMap { loss in loss.endedAt.map { (begin: loss.at, end: $0) } }
+        promotions = Waits(promotionTimes.map { $0.end - $0.begin })
+        promoted = Waits(
+            promotionTimes.flatMap { promotion in
+                sent.compactMap { message -> Int64? in
+                    guard message.at <= promotion.end, let answer = message.answeredAt,
+                        answer >= promotion.end
+                    else {
+                        return nil
+                    }
+                    return answer - promotion.end
+                }
+            })
+        self.calmRate = calmRate
+        self.isComplete = isComplete
+    }
+}
+
+/// When the XMPP server saw the stream of each account begin.
+private struct Streams {
+    private var begins: [Int: [Int64]] = [:]
+    /// How many sessions were begun beside the first of each account.
+    private(set) var begunAnew = 0
+
+    init(_ fleet: Fleet) {
+        var bound: Set<Int> = []
+        for entry in fleet.servers.server.log.entries where entry.event == .bound || entry.event == .resumed {
+            guard let name = entry.jid?.local?.description, name.hasPrefix("u"),
+                let account = Int(name.dropFirst())
+            else {
+                continue
+            }
+            begins[account, default: []].append(entry.time.milliseconds)
+            if entry.event == .bound, !bound.insert(account).inserted { begunAnew += 1 }
+        }
+    }
+
+    func next(of account: Int, after time: Int64) -> Int64? { begins[account]?.first { $0 >= time } }
+}
