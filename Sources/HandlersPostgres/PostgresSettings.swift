@@ -56,8 +56,10 @@ package struct PostgresSettings: Sendable {
         guard !Self.hasBareSign(settings) else {
             throw Self.unreadable("in a password @ is written %40, and / is written %2F")
         }
-        let port = parts["port"].map { ":\($0)" } ?? ""
-        name = "postgresql://\(parts["host"] ?? "")\(port)/\(parts["dbname"] ?? "")"
+        // Of several hosts in a URI libpq says "," where they have no ports.
+        let port = parts["port"].map { $0.contains { $0 != "," } ? ":\($0)" : "" } ?? ""
+        let service = parts["service"].map { "?service=\($0)" } ?? ""
+        name = "postgresql://\(parts["host"] ?? "")\(port)/\(parts["dbname"] ?? "")\(service)"
     }
 
     private static func unreadable(_ reason: String) -> HandlerError {

@@ -113,6 +113,17 @@ import Testing
     }
 
     @Test(
+        "G8 a database is named without user and password",
+        arguments: [
+            ("host=pg1 port=7 dbname=bots user=juliet password=hush", "postgresql://pg1:7/bots"),
+            ("postgres://juliet:hush@pg1,pg2/bots?sslmode=require", "postgresql://pg1,pg2/bots"),
+            ("service=bots password=hush", "postgresql:///?service=bots"),
+        ])
+    func name(settings: String, expected: String) throws {
+        #expect(try StoreReader(postgres: settings).path == expected)
+    }
+
+    @Test(
         "G8 no error about a connection string shows a part of its password",
         arguments: [
             "postgresql://juliet:hush%zz@pg1/bots", "postgresql://juliet:hu@hush@pg1/bots",

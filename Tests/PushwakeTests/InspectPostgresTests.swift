@@ -308,7 +308,8 @@ struct InspectPostgresTests {
             ("postgresql://pg1/bots", true), ("postgres://juliet:secret@pg1:5433/bots?sslmode=require", true),
             ("host=pg1,pg2 dbname=bots", true), ("dbname = bots", true),
             ("connect_timeout=3\tservice=bots", true),
-            ("app.db", false), ("/var/lib/host=x.db", false), ("./host=x.db", false),
+            ("app.db", false), ("/var/lib/my host=x.db", false), ("./my host=x.db", false),
+            ("./host=x.db", false),
             ("../postgresql://x", false), ("a=b.db", false), ("myhost=x.db", false), ("postgresql", false),
             ("", false),
         ])
