@@ -84,6 +84,8 @@ let package = Package(
         // Links libomemo-c, too.
         .executable(name: "pushwake-omemo", targets: ["pushwake-omemo"]),
         .executable(name: "pushwake-world", targets: ["pushwake-world"]),
+        // Links libpq, too.
+        .executable(name: "pushwake-postgres", targets: ["pushwake-postgres"]),
     ],
     traits: [
         .trait(
@@ -95,7 +97,7 @@ let package = Package(
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CAres", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
-        // Only HandlersPostgres, its tests and its benchmarks may depend on it.
+        // Only HandlersPostgres, its tests and its benchmarks may depend on it. Of the commands, pushwake-postgres links it.
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         // Only Upload and its tests may depend on it.
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -226,6 +228,10 @@ let package = Package(
                 "XMPPAccount",
                 "XMPPCore", "XMPPModules",
             ]),
+
+        // The commands of pushwake for a store on PostgreSQL. It is separate from pushwake, which must build without libpq.
+        .executableTarget(
+            name: "pushwake-postgres", dependencies: ["Handlers", "HandlersPostgres", "PushwakeCommands"]),
 
         .target(name: "CFloor", dependencies: ["CSQLite", "CXML2"], path: "Benchmarks/CFloor"),
         .target(name: "CPostgresFloor", dependencies: ["CPostgres"], path: "Benchmarks/CPostgresFloor"),
@@ -414,9 +420,9 @@ let package = Package(
         .testTarget(
             name: "PushwakeTests",
             dependencies: [
-                "HandlersTestKit", "PushwakeCommands", "Simulation", "TestServers", "TestSupport",
-                "TestThreads", "XMPPModules",
-                "XMPPTestKit", "XMPPTransport", "pushwake", "pushwake-omemo",
+                "HandlersPostgres", "HandlersTestKit", "NodeTestProgram", "PushwakeCommands", "Simulation",
+                "TestServers", "TestSupport", "TestThreads", "XMPPModules", "XMPPTestKit", "XMPPTransport",
+                "pushwake", "pushwake-omemo", "pushwake-postgres",
             ]),
         // A program whose tasks a seed runs: the hooks of the runtime are those of a whole process.
         .executableTarget(
@@ -471,7 +477,8 @@ if environment["FUZZING"] == nil {
     // No program can be linked with another one: of pushwake stays what is fuzzed, with little around it.
     package.products.removeAll { $0.name.hasPrefix("pushwake") }
     let cut = [
-        "PushwakeCommands", "Simulation", "WorldCommands", "pushwake", "pushwake-omemo", "pushwake-world",
+        "PushwakeCommands", "Simulation", "WorldCommands", "pushwake", "pushwake-omemo",
+        "pushwake-postgres", "pushwake-world",
     ]
     package.targets.removeAll { $0.type == .test || cut.contains($0.name) }
     package.targets += [

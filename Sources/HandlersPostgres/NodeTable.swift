@@ -42,13 +42,15 @@ struct NodeTable {
         ])
 
     // The text of the statements is that of PostgreSQL alone.
-    private static let clock = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    static let clock = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
     /// When the server was started.
     static let server = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
     /// The lock that a node holds as long as it has its connection: others see at once that a process has ended.
     private static func lock(_ node: String) -> String {
-        "hashtext('durable-handlers node ' || current_schema()), (\(node))::int"
+        "\(lockClass(of: "current_schema()")), (\(node))::int"
     }
+    /// The first half of the number of that lock; the second is the node's.
+    static func lockClass(of schema: String) -> String { "hashtext('durable-handlers node ' || \(schema))" }
     /// The lock of who recovers a node.
     private static let recovery = "hashtext('durable-handlers recovery ' || current_schema()), ?::bigint::int"
 

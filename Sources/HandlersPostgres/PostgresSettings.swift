@@ -23,7 +23,7 @@ package struct PostgresSettings: Sendable {
 
     /// A connection string of libpq.
     let settings: String
-    /// What the server has to promise; nil for anything, in tests.
+    /// What the server has to promise; nil for anything, for a reader and in tests.
     let durability: PostgresDurability?
     /// How long an answer of the server may take before the connection counts as lost.
     var answerLimit = Duration.seconds(30)
@@ -42,12 +42,9 @@ package struct PostgresSettings: Sendable {
         self.durability = durability
         var message: UnsafeMutablePointer<CChar>?
         guard let options = PQconninfoParse(settings, &message) else {
-            let reason = message.map { String(cString: $0).trimmed } ?? "there is no memory"
+            let reason = message.map { Self.masked(String(cString: $0).trimmed) } ?? "there is no memory"
             PQfreemem(message)
-            throw HandlerError(
-                .databaseUnavailable,
-                "the connection string of the database cannot be read (\(reason)); write it as 'host=… dbname=…' or 'postgresql://host/dbname'"
-            )
+            throw Self.unreadable(reason)
         }
         defer { PQconninfoFree(options) }
         var parts: [String: String] = [:]
@@ -56,8 +53,40 @@ package struct PostgresSettings: Sendable {
             if let value = next.pointee.val { parts[String(cString: keyword)] = String(cString: value) }
             next += 1
         }
-        let port = parts["port"].map { ":\($0)" } ?? ""
-        name = "postgresql://\(parts["host"] ?? "")\(port)/\(parts["dbname"] ?? "")"
+        guard !Self.hasBareSign(settings) else {
+            throw Self.unreadable("in a password @ is written %40, and / is written %2F")
+        }
+        // Of several hosts in a URI libpq says "," where they have no ports.
+        let port = parts["port"].map { $0.contains { $0 != "," } ? ":\($0)" : "" } ?? ""
+        let service = parts["service"].map { "?service=\($0)" } ?? ""
+        name = "postgresql://\(parts["host"] ?? "")\(port)/\(parts["dbname"] ?? "")\(service)"
+    }
+
+    private static func unreadable(_ reason: String) -> HandlerError {
+        HandlerError(
+            .databaseUnavailable,
+            "the connection string of the database cannot be read (\(reason)); write it as 'host=… dbname=…' or 'postgresql://host/dbname'"
+        )
+    }
+
+    /// Whether a URI has an @ that libpq would not take for the end of the password. A part of the password would become the name of the
+    /// host or of the database, which are shown.
+    private static func hasBareSign(_ settings: String) -> Bool {
+        guard settings.hasPrefix("postgres://") || settings.hasPrefix("postgresql://") else { return false }
+        let address = settings.drop { $0 != "/" }.dropFirst(2)
+        let signs = address.count { $0 == "@" }
+        return signs > 1 || signs == 1 && !address.prefix { $0 != "/" }.contains("@")
+    }
+
+    /// Returns a message of libpq without what it quotes of the connection string, which may be a part of a password. Single characters
+    /// stay; those of libpq come before all that is longer.
+    private static func masked(_ message: String) -> String {
+        let parts = message.split(separator: "\"", omittingEmptySubsequences: false)
+        guard parts.count > 2 else { return message }
+        let quotes = stride(from: 1, to: parts.count, by: 2)
+        guard let first = quotes.first(where: { parts[$0].count != 1 }) else { return message }
+        let rest = first < parts.count - 1 ? parts[parts.count - 1] : ""
+        return parts[..<first].joined(separator: "\"") + "\"…\"" + rest
     }
 
     /// Connects.

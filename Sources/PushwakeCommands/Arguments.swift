@@ -47,10 +47,11 @@ package struct Arguments {
 
     private mutating func add(_ word: String, _ wordCount: Int, _ hint: String?) throws(UsageError) {
         guard wordCount > 0 else {
-            throw UsageError("'\(word)' is no option" + (hint.map { "; \($0)" } ?? ""))
+            throw UsageError("\(StoreAddress.shown(word)) is no option" + (hint.map { "; \($0)" } ?? ""))
         }
         guard words.count < wordCount else {
-            throw UsageError("'\(word)' is one word too many; put what has spaces in quotes")
+            throw UsageError(
+                "\(StoreAddress.shown(word)) is one word too many; put what has spaces in quotes")
         }
         words.append(word)
     }
@@ -89,6 +90,12 @@ package struct Arguments {
         try self.init(
             words, options: page.valueNames, flags: page.flagNames, repeated: page.repeatedNames,
             wordCount: wordCount, hint: hint)
+        for option in page.options where option.value == .file {
+            guard let file = value(option.name), StoreAddress(file).isPostgres else { continue }
+            throw UsageError(
+                "\(option.name) of \(command) names a file, and not a database of PostgreSQL; a path that looks like a connection string is written ./path"
+            )
+        }
     }
 
     package func has(_ flag: String) -> Bool { flags.contains(flag) }

@@ -14,12 +14,15 @@ package enum Pushwake {
     static let version = "0 (unreleased)"
 
     /// Runs the command of this process, and exits if it fails.
-    package static func main() async {
+    ///
+    /// - Parameter run: Runs the command that the first word names and returns the exit status; nil for the commands of pushwake.
+    package static func main(_ run: (([String]) async throws -> Int32)? = nil) async {
         // A broken pipe is an error of a write, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
         let words = Array(CommandLine.arguments.dropFirst())
         do {
-            let status = try await run(words)
+            let status: Int32 =
+                if asksForHelp(words) { try help(words.first) } else { try await (run ?? Self.run)(words) }
             guard status == 0, Terminal.hasLostOutput else { exit(status) }
             Terminal.complain("standard output could not be written")
             exit(1)
@@ -35,13 +38,14 @@ package enum Pushwake {
         }
     }
 
+    private static func asksForHelp(_ words: [String]) -> Bool {
+        // The words after -- belong to another program.
+        words.dropFirst().prefix { $0 != "--" }.contains { $0 == "--help" || $0 == "-h" }
+    }
+
     /// - Returns: The exit status.
     static func run(_ words: [String]) async throws -> Int32 {
         let rest = Array(words.dropFirst())
-        // The words after -- belong to another program.
-        if rest.prefix(while: { $0 != "--" }).contains(where: { $0 == "--help" || $0 == "-h" }) {
-            return try help(words.first)
-        }
         switch words.first {
         case "simulate": return try await SimulateCommand(rest).run()
         case "backlog": return try BacklogCommand(rest).run()
@@ -55,8 +59,13 @@ package enum Pushwake {
         case "main": return try await MainCommand(rest).run()
         case "worker": return try await WorkerCommand(rest).run()
         case "app-server": return try AppServerCommand(rest).run()
-        case "inspect": return try InspectCommand(rest).run()
-        case "report": return try ReportCommand(rest).run()
+        case "inspect":
+            let command = try InspectCommand(rest, .file)
+            return command.store.isPostgres ? try SiblingCommand.postgres(words).run() : try command.run()
+        case "report":
+            let command = try ReportCommand(rest, .file)
+            return command.store.isPostgres ? try SiblingCommand.postgres(words).run() : try command.run()
+        case "store": return try SiblingCommand.postgres(words).run()
         case "omemo": return try SiblingCommand.omemo(rest).run()
         case "world": return try SiblingCommand.world(rest).run()
         case "failpoints": return try FailpointsCommand.run(rest)
@@ -70,7 +79,7 @@ package enum Pushwake {
         case nil:
             try help(nil)
             return 64
-        case .some(let word): throw UsageError("there is no command '\(word)'")
+        case .some(let word): throw UsageError("there is no command \(StoreAddress.shown(word))")
         }
     }
 

@@ -257,7 +257,7 @@ struct InspectFilterTests {
         #expect(
             try why(id)
                 == "\(start) of a main program, for the scope 'shop' (no process is connected in it now)")
-        let slot = try #require(reader.processes().first?.slot)
+        let slot = try #require(StoreProcess.all(of: path).first?.slot)
         try store.step { step in
             try step.execute("UPDATE handler SET lane = 0")
             try step.execute("INSERT INTO connected_slot(scope, slot) VALUES ('shop', ?)", slot)
@@ -312,7 +312,7 @@ struct InspectFilterTests {
                 == "waits for a runner (no process runs one now), which invalidates it (cancelled)")
         #expect(try why(parked) == "waits for a program that knows it: no handler named 'x'")
         #expect(try why(quarantined) == "waits for a person, who requeues or discards it: it broke")
-        let slot = try #require(reader.processes().first?.slot)
+        let slot = try #require(StoreProcess.all(of: path).first?.slot)
         try store.step { try $0.execute("UPDATE handler SET lease = ? WHERE lease = 0", slot) }
         #expect(try why(running) == "is run by process \(getpid())")
         #expect(

@@ -102,6 +102,8 @@ struct TerminalTests {
             ("pushwake-omemo", ["list", Self.text, "--json", "--store", "/nowhere"]),
             ("pushwake-omemo", ["list", "--jid", Self.text, "--store", "/nowhere"]),
             ("pushwake-omemo", ["trust", "a@b", "1", Self.text, "--store", "/nowhere"]),
+            ("pushwake-postgres", [Self.text]),
+            ("pushwake-postgres", ["inspect", "--store", "host=/nowhere dbname='\(Self.text)'"]),
         ].map { product, words in
             Path(testDescription: "\(product) \(words.joined(separator: " "))", isProgram: true) { text in
                 let ending = try ProgramEnding(of: product, words.map { $0.replacing(Self.text, with: text) })
@@ -188,7 +190,7 @@ struct TerminalTests {
             #/\b(debugPrint|print|dump|fputs|puts|putchar|vprintf|printf|perror|fwrite|fprintf|NSLog)\(|FileHandle\.standard|TextOutputStream|/dev/(stdout|stderr)|\bwrite\(\s*(STD|1,|2,|terminal)|\bstd(out|err)\b/#
         let targets = [
             ("pushwake", nil), ("PushwakeCommands", "Terminal.swift"), ("Simulation", nil),
-            ("pushwake-omemo", "Output.swift"),
+            ("pushwake-omemo", "Output.swift"), ("pushwake-postgres", nil),
         ]
         for (target, exempt) in targets {
             let files = try #require(

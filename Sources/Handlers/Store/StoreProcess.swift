@@ -1,20 +1,48 @@
 import Platform
 
-/// A process that has a store open.
+/// A process that has a store open: one of this machine that has a file open, or a node of a database of PostgreSQL.
 ///
 /// ```swift
-/// for process in StoreReader(path: "app.db").processes() { print(process.slot, process.processID) }
+/// for process in StoreProcess.all(of: "app.db") { print(process.slot, process.processID) }
 /// ```
 package struct StoreProcess: Hashable, Sendable {
-    /// Slot of the process, from 0; a handler's lease names it.
+    /// What the database knows about the life of a node.
+    package enum Life: String, Sendable {
+        case alive
+        /// It has not renewed its lease in time: it is frozen, cut off, or has died.
+        case late
+        /// It has died. What it held waits for a node that frees it.
+        case dead
+    }
+
+    /// Slot of the process, from 0, or the number of the node; a handler's lease names it.
     package let slot: Int
-    /// Its id, as itself sees it: in another container it means another process.
-    package let processID: Int32
+    /// Its id, as itself sees it: in another container it means another process. Nil for a node.
+    package let processID: Int32?
     /// The handler that it runs at this moment; nil for none.
     package let handler: AnyHandlerID?
+    /// Nil for a process that has a file open: those that died are not among them.
+    package let life: Life?
+    /// The `application_name` of the node's connection; nil without a connection.
+    package let application: String?
+    /// The network address of the node's machine; nil where it is not known, as with a local socket.
+    package let address: String?
 
-    /// Those whose slots are locked. Asking about a lock neither takes it nor waits for it.
-    static func all(of path: String) -> [StoreProcess] {
+    /// Describes a node.
+    package init(
+        node: Int, handler: AnyHandlerID?, life: Life, application: String?, address: String?
+    ) {
+        slot = node
+        processID = nil
+        self.handler = handler
+        self.life = life
+        self.application = application
+        self.address = address
+    }
+
+    /// Returns the processes of a file whose slots are locked; none where no process has had it open since the machine started, as with
+    /// a copy. Asking about a lock neither takes it nor waits for it.
+    package static func all(of path: String) -> [StoreProcess] {
         guard let file = PrivateFile.openToRead(FileSystem.resolved(path) + "-processes"),
             SlotFileHeader.stored(in: file) == .current()
         else { return [] }
@@ -29,5 +57,8 @@ package struct StoreProcess: Hashable, Sendable {
         self.slot = slot
         processID = Int32(truncatingIfNeeded: record[2])
         handler = record[3] == 0 ? nil : AnyHandlerID(rawValue: record[3])
+        life = nil
+        application = nil
+        address = nil
     }
 }

@@ -12,10 +12,8 @@ import Platform
 /// let quarantined = try reader.read { try $0.handlers(in: .quarantined) }
 /// ```
 public final class StoreReader {
-    /// The path of the database file.
-    package let path: String
+    private let database: any ReadableDatabase
     private let schemas: [Schema]
-    private let busyTimeout: Int32
     private let time: TimeSource
 
     /// Makes a reader; the file is not touched before ``read(_:)``.
@@ -26,45 +24,67 @@ public final class StoreReader {
     ///   - busyTimeout: How long to wait, in milliseconds, 0 or more, while another process opens the database after
     ///     a crash; no other lock makes a reader wait.
     ///   - time: The clocks; tests pass their own.
-    public init(path: String, schemas: [Schema] = [], busyTimeout: Int = 1000, time: TimeSource = .system) {
-        self.path = path
+    public convenience init(
+        path: String, schemas: [Schema] = [], busyTimeout: Int = 1000, time: TimeSource = .system
+    ) {
+        self.init(
+            ReadableFile(path: path, busyTimeout: Int32(clamping: busyTimeout)), schemas: schemas, time: time)
+    }
+
+    /// Makes a reader of a database of any engine.
+    package init(_ database: any ReadableDatabase, schemas: [Schema], time: TimeSource) {
+        self.database = database
         self.schemas = [.handlers] + schemas
-        self.busyTimeout = Int32(clamping: busyTimeout)
         self.time = time
     }
+
+    /// Names the database: the path of the file, or an address without a password.
+    package var path: String { database.path }
 
     /// Shows `body` the store as it is at one moment.
     ///
     /// A commit that comes meanwhile is not seen and not held up; only the log of the database grows until `body` is
-    /// done.
+    /// done. On PostgreSQL vacuum keeps old rows until then.
     ///
     /// - Parameter body: Reads. It runs a second time when the file was opened by a program while it ran.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws; ``HandlerError`` with the codes `databaseUnavailable` (also when there is no file),
     ///   `databaseForeign` (no store), `databaseCorrupt`, `databaseNewer`, `databaseOlder`, `databaseLocked` or `sql`.
     public func read<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
+        try database.read { connection in
+            try Snapshot.lend(
+                of: Connection(connection), time,
+                check: { () throws(HandlerError) in
+                    try connection.checkIsStore()
+                    try connection.checkVersions(of: schemas)
+                }, to: body)
+        }
+    }
+
+    /// Returns the processes that have the store open, by their slots.
+    ///
+    /// - Parameter snapshot: What ``read(_:)`` lends.
+    package func processes(in snapshot: borrowing Snapshot) throws(HandlerError) -> [StoreProcess] {
+        try database.processes(in: snapshot)
+    }
+}
+
+/// A database in a file of SQLite, which other processes may have open.
+private struct ReadableFile: ReadableDatabase {
+    let path: String
+    let busyTimeout: Int32
+
+    func read<R>(_ body: (any SQLConnection) throws -> R) throws -> R {
         // Nobody has it open, so the file is all there is, and reading it needs no lock and no file beside it.
         if let before = FileState.atRest(path) {
-            let result = Result { try read(SQLiteConnection(readingFileAtRest: path), body) }
+            let result = Result { try body(SQLiteConnection(readingFileAtRest: path)) }
             if FileState.atRest(path) == before { return try result.get() }
         }
-        return try read(SQLiteConnection(reading: path, busyTimeout: busyTimeout, files: SystemFiles()), body)
+        return try body(SQLiteConnection(reading: path, busyTimeout: busyTimeout, files: SystemFiles()))
     }
 
-    private func read<R>(_ file: SQLiteConnection, _ body: (borrowing Snapshot) throws -> R) throws -> R {
-        try Snapshot.lend(
-            of: Connection(file), time,
-            check: { () throws(HandlerError) in
-                try file.checkIsStore()
-                try file.checkVersions(of: schemas)
-            }, to: body)
-    }
-
-    /// Returns the processes that have the store open now, by their slots; empty where none has had it open since the machine
-    /// started, as with a copy.
-    ///
-    /// - Returns: The processes by their slots. On another machine nothing is known of them.
-    package func processes() -> [StoreProcess] { StoreProcess.all(of: path) }
+    /// Of processes on another machine nothing is known.
+    func processes(in snapshot: borrowing Snapshot) -> [StoreProcess] { StoreProcess.all(of: path) }
 }
 
 /// The state of a database file, to detect changes between two checks.
@@ -117,18 +137,20 @@ extension SQLiteConnection {
         }
     }
 
+    private var isEmpty: Bool {
+        get throws(HandlerError) {
+            try firstOnce("SELECT count(*) FROM sqlite_schema", [], { $0.integer(0) }) == 0
+        }
+    }
+}
+
+extension SQLConnection {
     /// Refuses a store with tables of another shape than this program knows.
     fileprivate func checkVersions(of schemas: [Schema]) throws(HandlerError) {
         for schema in schemas {
             // Version 0 means that the store does without this module.
             let version = try schema.version(in: self)
             guard version == 0 || version == schema.migrations.count else { throw older(schema, version) }
-        }
-    }
-
-    private var isEmpty: Bool {
-        get throws(HandlerError) {
-            try firstOnce("SELECT count(*) FROM sqlite_schema", [], { $0.integer(0) }) == 0
         }
     }
 

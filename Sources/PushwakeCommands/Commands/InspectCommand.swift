@@ -9,15 +9,17 @@ import XMPPModules
 /// Showing only reads: it works beside running and frozen programs, and on a copy. Repairing writes. The program's runner calls the
 /// handlers that were requeued.
 package struct InspectCommand {
-    private let store: String
+    let store: StoreAddress
+    private let opener: StoreOpener
     private let isJSON: Bool
     private let limit: Int
     private let filter: HandlerFilter
     private let repairs: [StoreRepair]
 
-    init(_ words: [String]) throws {
+    package init(_ words: [String], _ opener: StoreOpener) throws {
         let arguments = try Arguments(words, of: "inspect")
-        store = try arguments.required("--store")
+        store = StoreAddress(try arguments.required("--store"))
+        self.opener = opener
         isJSON = arguments.has("--json")
         limit = try arguments.number("--limit", in: 1...10_000_000, default: isJSON ? 1000 : 20)
         filter = try HandlerFilter(arguments)
@@ -43,13 +45,13 @@ package struct InspectCommand {
         return AnyHandlerID(rawValue: row)
     }
 
-    func run() throws -> Int32 {
-        let reader = StoreReader(path: store, schemas: Account.schemas)
+    package func run() throws -> Int32 {
+        let reader = try opener.reader(store.text, Account.schemas)
         guard filter.isEmpty else { return try showFound(reader) }
         // Always reads first, so that a file that is not a store does not become one.
         var report = Report(contents: try StoreContents(reader, limit: limit))
         if !repairs.isEmpty {
-            report.repairs = try StoreRepair.perform(repairs, path: store)
+            report.repairs = try StoreRepair.perform(repairs) { try opener.store(store.text, $0) }
             report.contents = try StoreContents(reader, limit: limit)
         }
         Terminal.say(isJSON ? VisibleText(json: try report.json()) : report.text(.current()))

@@ -1,9 +1,11 @@
 import FoundationEssentials
 import Glibc
 
-/// `pushwake omemo` and `pushwake world`: run another program in the folder of this one.
+/// `pushwake omemo`, `pushwake world`, and what works on a store on PostgreSQL: run another program in the folder of this one.
 struct SiblingCommand {
     let program: String
+    /// What the program does, as the subject of the error.
+    var task = "this"
     /// Why it is a separate program.
     let reason: String
     let words: [String]
@@ -29,6 +31,13 @@ struct SiblingCommand {
             words: words)
     }
 
+    /// - Parameter words: All words of the command line.
+    static func postgres(_ words: [String]) -> SiblingCommand {
+        SiblingCommand(
+            program: "pushwake-postgres", task: "what works on a store on PostgreSQL",
+            reason: "it links libpq", words: words)
+    }
+
     /// - Throws: ``CommandFailure`` when the program does not exist. Otherwise it does not return.
     func run() throws -> Int32 {
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
@@ -37,7 +46,7 @@ struct SiblingCommand {
         var arguments = ([path] + words).map { strdup($0) } + [nil]
         execv(path, &arguments)
         throw CommandFailure(
-            "this is a program of its own, because \(reason): build it with 'swift build\(Self.buildOption) --product \(program)' and put it beside this one, at \(path) (\(String(cString: strerror(errno))))"
+            "\(task) is a program of its own, because \(reason): build it with 'swift build\(Self.buildOption) --product \(program)' and put it beside this one, at \(path) (\(String(cString: strerror(errno))))"
         )
     }
 }

@@ -1,6 +1,12 @@
 import Handlers
 
 extension CommandPage {
+    /// The store of a command that also works on PostgreSQL.
+    private static let storeOption = Option(
+        "--store", "STORE",
+        "The store to look at: a file, or a connection string of libpq such as postgresql://pg1/bots or 'host=pg1 dbname=bots'. A path that looks like one is written ./path. A password stands better in ~/.pgpass or PGPASSWORD, because all users see the command line.",
+        .store, isRequired: true)
+
     static let store: [CommandPage] = [
         CommandPage(
             name: "inspect", group: .store,
@@ -10,9 +16,10 @@ extension CommandPage {
                 "Of each handler it says why it has not ended, as far as the store shows that: a handler whose context is a signal looks like one that waits for its call, because only the program knows contexts.",
                 "With --name, --state, --key, --lane, --trace or --argument it shows the handlers that meet all of them and nothing else; and the endings, unless --state, --lane or --argument is there, which endings do not have.",
                 "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
+                "A store on PostgreSQL is read by pushwake-postgres, which stands beside this program: that one links libpq. It takes no lock of a node, and reads a standby, too.",
             ],
             options: [
-                Option("--store", "FILE", "The database to look at.", .file, isRequired: true),
+                storeOption,
                 Option(
                     "--limit", "N",
                     "How many rows of each list, 1 to 10000000 (default 20; with --json 1000)."),
@@ -45,6 +52,8 @@ extension CommandPage {
                     "What failed for good, for a program.",
                 "pushwake inspect --store app.db --requeue all":
                     "After the cause was repaired: try all of it again.",
+                "pushwake inspect --store 'host=pg1 dbname=bots'":
+                    "The same of a store on PostgreSQL, with its nodes.",
             ]),
         CommandPage(
             name: "report", group: .store,
@@ -52,9 +61,10 @@ extension CommandPage {
             description: [
                 "Writes one page that needs no other file: what has not ended from its binding to now, with the reason why and the time at which it is due; what has ended as a point, because the store keeps the end of a handler and neither its binding nor its arguments; lines from handlers to the one that waits for them.",
                 "It only reads, as inspect does, beside running and frozen programs, in what a killed one left, or in a copy. Arguments that are secret are masked; all others are in the page.",
+                "A store on PostgreSQL is read by pushwake-postgres, as inspect says.",
             ],
             options: [
-                Option("--store", "FILE", "The database to look at.", .file, isRequired: true),
+                storeOption,
                 Option(
                     "--output", "FILE", "The page (default: standard output, where that is no terminal).",
                     .file),

@@ -5,6 +5,8 @@ package struct CommandPage: Sendable {
         /// The values that a shell offers.
         enum Value: Sendable, Equatable {
             case file, folder
+            /// A file, or a connection string of libpq.
+            case store
             case choice([String])
             case other
         }

@@ -47,7 +47,7 @@ enum Completion {
             page.options.filter { $0.placeholder != nil }.map { option in
                 let offer =
                     switch option.value {
-                    case .file: "COMPREPLY=($(compgen -f -- \"$current\"))"
+                    case .file, .store: "COMPREPLY=($(compgen -f -- \"$current\"))"
                     case .folder: "COMPREPLY=($(compgen -d -- \"$current\"))"
                     case .choice(let names):
                         "COMPREPLY=($(compgen -W \"\(names.joined(separator: " "))\" -- \"$current\"))"
@@ -111,7 +111,7 @@ enum Completion {
         guard let placeholder = option.placeholder else { return "\(option.name)[\(text)]" }
         let action =
             switch option.value {
-            case .file: "_files"
+            case .file, .store: "_files"
             case .folder: "_files -/"
             case .choice(let names): "(\(names.joined(separator: " ")))"
             case .other: " "
@@ -142,7 +142,7 @@ enum Completion {
     private static func fishValue(_ option: CommandPage.Option) -> String {
         guard option.placeholder != nil else { return "" }
         return switch option.value {
-        case .file, .folder: " -r -F"
+        case .file, .store, .folder: " -r -F"
         case .choice(let names): " -x -a '\(names.joined(separator: " "))'"
         case .other: " -x"
         }

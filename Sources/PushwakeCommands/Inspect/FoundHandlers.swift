@@ -11,11 +11,11 @@ package struct FoundHandlers: Codable {
 
     /// - Parameter limit: The maximum number of shown rows of each list.
     package init(_ reader: StoreReader, _ filter: HandlerFilter, limit: Int) throws {
-        let processes = StoreContents.processes(reader)
         store = reader.path
         (handlers, endings) = try reader.read { snapshot in
-            (
-                try StoreContents.handlers(filter, snapshot, limit, WaitReader(snapshot, processes)),
+            let waits = try WaitReader(snapshot, StoreContents.processes(reader, snapshot))
+            return (
+                try StoreContents.handlers(filter, snapshot, limit, waits),
                 filter.includesEndings ? try filter.endings(snapshot, limit: limit) : nil
             )
         }

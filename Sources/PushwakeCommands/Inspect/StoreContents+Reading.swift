@@ -5,19 +5,21 @@ import XMPPAccount
 extension StoreContents {
     /// - Parameter limit: The maximum number of shown rows of each list.
     package init(_ reader: StoreReader, limit: Int) throws {
-        let processes = Self.processes(reader)
         self = try reader.read { snapshot in
             try StoreContents(
-                snapshot, path: reader.path, processes: processes, limit: limit)
+                snapshot, path: reader.path, processes: Self.processes(reader, snapshot), limit: limit)
         }
     }
 
     /// The processes that have the store open.
-    static func processes(_ reader: StoreReader) -> [Process] {
-        reader.processes().map {
+    static func processes(
+        _ reader: StoreReader, _ snapshot: borrowing Snapshot
+    ) throws(HandlerError) -> [Process] {
+        try reader.processes(in: snapshot).map {
             Process(
-                slot: $0.slot, pid: $0.processID, state: ProcessState.of($0.processID),
-                handler: $0.handler?.rawValue)
+                slot: $0.slot, pid: $0.processID,
+                state: $0.life?.rawValue ?? $0.processID.map(ProcessState.of) ?? "unknown",
+                handler: $0.handler?.rawValue, application: $0.application, address: $0.address)
         }
     }
 
@@ -74,7 +76,7 @@ extension StoreContents {
             return Account(
                 jid: row.text(1),
                 ownership: Ownership(
-                    epoch: row.integer(2), owner: row.optionalText(3), pid: process?.pid,
+                    epoch: row.integer(2), owner: row.optionalText(3), slot: process?.slot, pid: process?.pid,
                     state: process?.state),
                 session: Session(
                     number: row.quantity(4), boundAs: row.optionalText(5), hasStream: row.integer(6) != 0,
@@ -238,6 +240,15 @@ extension StoreContents {
     private static func count(_ rows: String, _ snapshot: borrowing Snapshot) throws(HandlerError) -> Int64 {
         try snapshot.first("SELECT count(*) FROM \(rows)") { $0.integer(0) } ?? 0
     }
+}
+
+extension StoreContents.Process {
+    /// Whether it may still do something with the store.
+    var lives: Bool { state != StoreProcess.Life.dead.rawValue }
+    /// What people call it: a node is known by its number alone.
+    var name: String { Self.name(pid: pid, slot: slot) }
+
+    static func name(pid: Int32?, slot: Int) -> String { pid.map { "process \($0)" } ?? "node \(slot)" }
 }
 
 extension StoreContents.Handler {

@@ -57,11 +57,17 @@ extension StoreContents {
     }
 
     private func processLines(_ style: TerminalStyle) -> [VisibleText] {
+        let areNodes = processes.contains { $0.pid == nil }
         let table = TextTable(processes) {
-            [
-                .number("process", $0.pid), .text("state", $0.state), .number("slot", $0.slot),
-                .number("handler", $0.handler),
-            ]
+            areNodes
+                ? [
+                    .number("node", $0.slot), .text("state", $0.state), .text("application", $0.application),
+                    .text("address", $0.address), .number("handler", $0.handler),
+                ]
+                : [
+                    .number("process", $0.pid), .text("state", $0.state), .number("slot", $0.slot),
+                    .number("handler", $0.handler),
+                ]
         }
         return Self.section("open in", Int64(processes.count), table, processes.count, style)
     }
@@ -94,7 +100,9 @@ extension StoreContents {
     private func owner(_ ownership: Ownership) -> String {
         guard let owner = ownership.owner else { return "nobody (epoch \(ownership.epoch))" }
         let process =
-            ownership.pid.map { "process \($0), \(ownership.state ?? "unknown")" }
+            ownership.slot.map {
+                "\(Process.name(pid: ownership.pid, slot: $0)), \(ownership.state ?? "unknown")"
+            }
             ?? "its process is gone"
         return "\(owner), \(process) (epoch \(ownership.epoch))"
     }

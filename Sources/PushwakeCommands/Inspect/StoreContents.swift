@@ -12,13 +12,20 @@ package struct StoreContents: Codable {
         package var shown: [Row]
     }
 
+    /// A process that has the store open. On PostgreSQL it is a node, also one that died and was not recovered yet.
     package struct Process: Codable {
+        /// The slot of the process, or the number of the node.
         package var slot: Int
-        package var pid: Int32
-        /// `running`, `stopped`, or `unknown` if this machine cannot tell.
+        /// Nil for a node.
+        package var pid: Int32?
+        /// `running`, `stopped`, or `unknown` if this machine cannot tell; of a node `alive`, `late` or `dead`.
         package var state: String
         /// The handler that the process currently runs.
         package var handler: Int64?
+        /// The `application_name` of a node; nil if it has no connection.
+        package var application: String?
+        /// The network address of a node's machine; nil if it is not known.
+        package var address: String?
     }
 
     package struct Account: Codable {
@@ -32,9 +39,11 @@ package struct StoreContents: Codable {
         package var epoch: Int64
         /// `main` or `worker`; nil if the ownership was given up.
         package var owner: String?
-        /// The process of the owner; nil if it has died, or gave the account up.
+        /// The slot of the owner's process, or the number of its node; nil if it has died, or gave the account up.
+        package var slot: Int?
+        /// The process of the owner; nil if it has died, gave the account up, or is a node.
         package var pid: Int32?
-        /// The state of that process: `running`, `stopped` or `unknown`.
+        /// The state of that process or node.
         package var state: String?
     }
 

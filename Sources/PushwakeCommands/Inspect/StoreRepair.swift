@@ -21,9 +21,12 @@ package enum StoreRepair: Equatable {
     }
 
     /// Performs all repairs in one transaction. A repair that fails rolls back the earlier ones.
-    static func perform(_ repairs: [StoreRepair], path: String) throws -> [Done] {
-        // The store is opened for writing only after it was read successfully.
-        let store = try HandlerStore(path: path, registry: .discovered(and: SimulationApp.handlers))
+    ///
+    /// - Parameter open: Opens the store for writing, which was read successfully before.
+    static func perform(
+        _ repairs: [StoreRepair], in open: (HandlerRegistry) throws -> HandlerStore
+    ) throws -> [Done] {
+        let store = try open(.discovered(and: SimulationApp.handlers))
         return try store.step { step in try repairs.flatMap { try $0.perform(step) } }
     }
 
@@ -79,11 +82,10 @@ package enum StoreRepair: Equatable {
     /// Deletes the account's rows for a handler: the request whose answer it awaits, and its listeners. A stanza is still sent and
     /// counted, and no handler is called for it.
     private static func release(_ id: AnyHandlerID, _ step: borrowing Step) throws {
-        let tables = try step.all("SELECT name FROM sqlite_schema WHERE type = 'table'") { $0.text(0) }
-        for table in ["request", "listener", "omemo_listener"] where tables.contains(table) {
+        for table in ["request", "listener", "omemo_listener"] where try step.hasTable(table) {
             try step.execute("DELETE FROM \(table) WHERE handler = ?", id)
         }
-        for table in ["outbox", "omemo_waiting"] where tables.contains(table) {
+        for table in ["outbox", "omemo_waiting"] where try step.hasTable(table) {
             try step.execute("UPDATE \(table) SET handler = NULL WHERE handler = ?", id)
         }
     }

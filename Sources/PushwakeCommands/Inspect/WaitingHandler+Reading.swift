@@ -5,12 +5,14 @@ struct WaitReader {
     /// The number of handlers that a sentence names of those for which another one waits.
     private static let namedChildren = 5
 
+    /// The processes that live.
     private let processes: [StoreContents.Process]
     private let tables: Set<String>
     /// The scopes in which a process that lives is connected; `""` is the program as a whole.
     private let scopes: Set<String>
 
     init(_ snapshot: borrowing Snapshot, _ processes: [StoreContents.Process]) throws(HandlerError) {
+        let processes = processes.filter(\.lives)
         self.processes = processes
         var tables: Set<String> = []
         for table in ["request", "session", "account", "outbox"] where try snapshot.hasTable(table) {
@@ -66,7 +68,7 @@ struct WaitReader {
             handler.runner = WaitingHandler.Runner(
                 scope: scope, isOfMain: Caller(rawValue: row.integer(1))?.isOfMain ?? false,
                 isThere: scopes.contains(scope ?? ""), isStoreOpen: !processes.isEmpty)
-            handler.process = processes.first { Int64($0.slot) == lease }?.pid
+            handler.process = processes.first { Int64($0.slot) == lease }?.name
             return handler
         }
     }

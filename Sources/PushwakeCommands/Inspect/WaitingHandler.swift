@@ -44,8 +44,8 @@ struct WaitingHandler {
     /// The reason of an invalidation that a runner makes.
     var invalidation: InvalidationReason?
     var runner = Runner()
-    /// The process that runs it; nil if that is gone.
-    var process: Int32?
+    /// The process that runs it, such as `process 4711`; nil if that is gone.
+    var process: String?
     var join: Join?
     /// What it waits for in its lane; nil if it waits for nothing there.
     var lane: String?
@@ -63,7 +63,7 @@ extension WaitingHandler {
         case .parked: "waits for a program that knows it\(because)"
         case .quarantined: "waits for a person, who requeues or discards it\(because)"
         case .running:
-            process.map { "is run by process \($0)" }
+            process.map { "is run by \($0)" }
                 ?? "was run by a process that is gone; waits for another process, which frees it"
         }
     }

@@ -22,10 +22,10 @@ package struct StoreTimeline {
 
     /// - Parameter limit: The maximum number of handlers that have not ended, and of endings, newest first.
     package init(_ reader: StoreReader, limit: Int) throws {
-        let processes = StoreContents.processes(reader)
         store = reader.path
         (now, counts, handlers) = try reader.read { snapshot in
-            let waiting = try Self.waiting(snapshot, WaitReader(snapshot, processes), limit)
+            let waits = try WaitReader(snapshot, StoreContents.processes(reader, snapshot))
+            let waiting = try Self.waiting(snapshot, waits, limit)
             let endings = try HandlerFilter().endings(snapshot, limit: limit)
             let now = snapshot.now.milliseconds
             var drawn =

@@ -158,9 +158,9 @@ struct StoreReaderTests {
             let id = try store.step { try $0.bind(Waiting(token: Secret("hush")).durable) }
             let status = try reader.read { try $0.status(of: id) }
             #expect(status?.arguments == #"{"token":"<secret>"}"#)
-            #expect(reader.processes().map(\.processID) == [getpid()])
+            #expect(try reader.read { try reader.processes(in: $0) }.map(\.processID) == [getpid()])
             withExtendedLifetime(store) {}
         }
-        #expect(reader.processes().isEmpty)
+        #expect(try reader.read { try reader.processes(in: $0) }.isEmpty)
     }
 }
