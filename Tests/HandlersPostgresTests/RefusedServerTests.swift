@@ -146,7 +146,10 @@ import XMPPTestKit
             (server.connection(over: .tls(authorityFile: stranger.authorityFile)), "SSL error"),
             (server.connection(over: .tls(authorityFile: "/nowhere.pem")), "does not exist"),
             (trusted + " host=db.example.org", "does not match host name"),
-            (expired.connection(over: .tls(authorityFile: certificates.authorityFile)), "certificate verify failed"),
+            (
+                expired.connection(over: .tls(authorityFile: certificates.authorityFile)),
+                "certificate verify failed"
+            ),
         ] {
             let error = refusal(settings)
             #expect(error?.code == .databaseUnavailable, "\(reason)")
@@ -184,9 +187,11 @@ import XMPPTestKit
         try server.query("DROP TABLE filler", in: "small")
         let store = try openStore(PostgresSettings(server.connection(to: "small"), durability: .onPrimary))
         try server.query(fill, in: "small")
-        let note = String(repeating: "x", count: 1 << 20).map { _ in String(UInt8.random(in: 0...9)) }.joined()
+        let note = String(repeating: "x", count: 1 << 20).map { _ in String(UInt8.random(in: 0...9)) }
+            .joined()
         #expect(
-            code { try store.step { try $0.write("INSERT INTO note(text) VALUES (?)", note) } } == .storageFailed)
+            code { try store.step { try $0.write("INSERT INTO note(text) VALUES (?)", note) } }
+                == .storageFailed)
         try server.query("DROP TABLE filler", in: "small")
         try store.step { try $0.write("INSERT INTO note(text) VALUES ('stored')") }
         #expect(try store.texts() == ["stored"])
