@@ -2,13 +2,13 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup pushwake build demo test check schema bench fuzz torture world fleet docs format lint clean
+.PHONY: help setup pushwake build demo test check schema bench fuzz torture world fleet fleet-server docs format lint clean
 
 FORMATTED := Package.swift Benchmarks Fuzz Sources Tests Snippets
 TEST_EVENTS := .build/tests.json
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what building and testing need (Debian 12; root or sudo)
 	@scripts/setup.sh test
@@ -60,6 +60,10 @@ fleet: ## machines that share accounts on PostgreSQL die, freeze and are cut off
 	@swift build -c release --product fleet-proof
 	@.build/release/fleet-proof --seconds $(or $(SECONDS),600) --machines $(or $(MACHINES),4) --accounts $(or $(ACCOUNTS),200) \
 	    --rate $(or $(RATE),200) --seed $(or $(SEED),1)
+
+fleet-server: ## run a primary and a synchronous standby of PostgreSQL to try a store with, until Ctrl-C; PORT=, STANDBY_PORT=, FOLDER=
+	@scripts/setup.sh postgres
+	@PORT="$(PORT)" STANDBY_PORT="$(STANDBY_PORT)" FOLDER="$(FOLDER)" scripts/fleet-server.sh
 
 docs: ## build the documentation into .build/docs
 	@scripts/setup.sh test

@@ -319,7 +319,7 @@ let package = Package(
             name: "HandlersPostgresTests",
             dependencies: [
                 "Handlers", "HandlersPostgres", "NodeTestProgram", "Platform", "TestServers", "TestSupport",
-                "TestThreads", "fleet-proof",
+                "TestThreads", "XMPPTestKit", "fleet-proof",
             ]),
         .testTarget(
             name: "HandlersTestKitTests",

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what is needed to build (the default), to test or to run the benchmarks on Debian 12 and 13, as root or through
-# sudo. When everything is there it only looks: no network, no apt, no sudo. On other systems it installs no packages: it
-# goes on when libraries and programs are there, and otherwise names the packages to install.
+# Installs what is needed to build (the default), to test, to run the benchmarks or to start servers of PostgreSQL on Debian 12
+# and 13, as root or through sudo. When everything is there it only looks: no network, no apt, no sudo. On other systems it
+# installs no packages: it goes on when libraries and programs are there, and otherwise names the packages to install.
 #
-#   scripts/setup.sh [build|test|bench]
+#   scripts/setup.sh [build|test|bench|postgres]
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +24,8 @@ case $purpose in
     build) packages=("${libraries[@]}") ;;
     test) packages=("${libraries[@]}" libomemo-c-dev sqlite3 strace openssl python3-venv chromium tzdata) ;;
     bench) packages=("${libraries[@]}" python3-venv libstrophe-dev) ;;
-    *) fail "unknown purpose '$purpose': say build, test or bench." ;;
+    postgres) packages=(python3) ;;
+    *) fail "unknown purpose '$purpose': say build, test, bench or postgres." ;;
 esac
 
 # What those packages hold, for systems whose packages have other names.
@@ -39,11 +40,15 @@ case $purpose in
         modules+=(libstrophe)
         programs=(pkg-config python3 initdb)
         ;;
+    postgres)
+        modules=()
+        programs=(python3 initdb)
+        ;;
 esac
 
 # What comes from pip, in a virtual environment of its own.
 case $purpose in
-    build) peer_versions=() ;;
+    build | postgres) peer_versions=() ;;
     test) peer_versions=(slixmpp==1.17.0 slixmpp-omemo==2.2.0) ;;
     bench) peer_versions=(huey==3.5.4 dbos==3.4.0 slixmpp==1.17.0) ;;
 esac
@@ -253,7 +258,7 @@ check_by_hand() {
         PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:$(printf '%s:' /usr/lib/postgresql/*/bin)" command -v "$name" >/dev/null || missing+=("$name")
     done
     if command -v pkg-config >/dev/null; then
-        for name in "${modules[@]}"; do pkg-config --exists "$name" || missing+=("$name"); done
+        for name in ${modules[@]+"${modules[@]}"}; do pkg-config --exists "$name" || missing+=("$name"); done
     fi
     [ -n "${missing[*]-}" ] || return 0
     cat >&2 <<TEXT
@@ -263,7 +268,7 @@ setup: packages are installed on Debian 12 and 13 only; on this system install t
   Fedora:       dnf install $(names fedora)
   Debian:       apt-get install $(names debian)
 TEXT
-    [ "$purpose" = build ] || [ "$purpose" = bench ] ||
+    [ "$purpose" != test ] ||
         echo "  The tests need Prosody 13 or newer with its community modules, and ejabberd 24.10 or newer." >&2
     exit 1
 }
@@ -275,6 +280,8 @@ names() {
         fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel libcurl-devel libpq-devel ;;
         fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 tzdata chromium postgresql-server prosody ejabberd" ;;
         fedora-bench) echo "$(purpose=build names fedora) libstrophe-devel python3 postgresql-server" ;;
+        fedora-postgres) echo "python3 postgresql-server" ;;
+        *-postgres) echo "python3 postgresql" ;;
         ubuntu-test) echo "${libraries[*]} libomemo-c-dev chromium-browser $tests" ;;
         *-test) echo "${libraries[*]} libomemo-c-dev chromium $tests" ;;
         *-bench) echo "${libraries[*]} libstrophe-dev python3-venv postgresql" ;;
@@ -284,7 +291,7 @@ names() {
 
 # MARK: The steps
 
-command -v swift >/dev/null || fail "there is no swift on PATH: install the Swift 6.3 toolchain first."
+[ "$purpose" = postgres ] || command -v swift >/dev/null || fail "there is no swift on PATH: install the Swift 6.3 toolchain first."
 
 missing=()
 want_servers=''
@@ -294,7 +301,7 @@ case $system in
     debian-12 | debian-13)
         for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
         [ "$purpose" != test ] && [ "$purpose" != bench ] || servers_installed || want_servers=yes
-        if [ "$purpose" = test ] || [ "$purpose" = bench ]; then
+        if [ "$purpose" != build ]; then
             want_postgres=postgresql-15
             [ "$system" = debian-12 ] || want_postgres=postgresql-17
             ! installed "$want_postgres" || want_postgres=''

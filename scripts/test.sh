@@ -16,6 +16,7 @@ fleet='^HandlersPostgresTests\.FleetTests/'
 filling='^XMPPModulesTests\.(BoundsTests|OldStoreTests)/'
 counting='^PushwakeTests\.SystemCallKillTests/'
 rows='^(HandlersTests|XMPPAccountTests\.Account(Connect|Deferral|Message|Ownership|Resume|Runner|Service|Start)Tests)[./]'
+twice='^HandlersTests\.(EndingTests|FailingHandlerTests|HandlerInHandlerTests|JoinTests|KeyTests|StandingTests|VersionTests)/'
 rm -f "$events"
 status=0
 # Without a limit all tests begin at once, and those that await something stand behind a thousand others. Most wait for a
@@ -31,6 +32,8 @@ run() {
 run --skip "$killing" --skip "$filling" --skip "$fleet"
 # The tests of handlers once more, with their stores on PostgreSQL, and those of accounts that are about their rows.
 HANDLERS_TEST_ENGINE=postgres run --filter "$rows"
+# And a part of them with each step run twice, which may change nothing that is stored.
+HANDLERS_TEST_ENGINE=postgres-twice run --filter "$twice"
 run --filter "$filling"
 # These keep the processors busy by themselves: with more of them at once a server takes a minute to start.
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$((2 * $(nproc)))

@@ -24,7 +24,7 @@ extension HandlerStore {
     ///   - time: The clocks; tests pass their own.
     ///   - log: Log of the store and its handlers; nil for none.
     /// - Throws: ``/Handlers/HandlerError`` with the codes `databaseUnavailable` (also for a server that is too old or does not keep commits as
-    ///   `durability` asks), `databaseReadOnly` (a standby, or missing permission), `databaseForeign`, `databaseNewer` or
+    ///   `durability` asks), `databaseReadOnly` (a standby, or missing permission), `databaseNewer` or
     ///   `storageFailed`; nothing is changed then. `duplicateSchema` when two schemas are of one module; `sql` when a migration
     ///   fails, which changes nothing.
     public convenience init(

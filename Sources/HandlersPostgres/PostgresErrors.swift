@@ -71,4 +71,17 @@ struct PostgresError: Error {
                 cause: state == "23503" ? ForeignKeyViolation() : nil)
         }
     }
+
+    /// The error of a connection that was not made, of which only the text is known.
+    func connectionError(_ path: String) -> HandlerError {
+        let advice =
+            if message.contains("certificate") || message.contains("SSL error") {
+                "name the certificate of its authority as sslrootcert and its own name as host, and renew a certificate that has expired"
+            } else {
+                "check that its server runs and accepts connections, and check its user, password and database in the connection string"
+            }
+        return HandlerError(
+            .databaseUnavailable,
+            "the database \(path) cannot be reached (\(message)); \(advice). Nothing was changed")
+    }
 }

@@ -226,7 +226,10 @@ final class PostgresLink {
             guard PollEntry.waitReadable(descriptor, milliseconds: answerLimit) else {
                 isLost = true
                 throw PostgresError(
-                    state: "", message: "the server has not answered for \(answerLimit / 1000) s")
+                    state: "",
+                    message:
+                        "the server has not answered for \(answerLimit / 1000) s, as when a commit waits for a synchronous standby that is away"
+                )
             }
             guard PQconsumeInput(connection) == 1 else { throw lost() }
         }

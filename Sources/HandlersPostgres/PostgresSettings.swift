@@ -105,7 +105,7 @@ package struct PostgresSettings: Sendable {
                     "client_encoding": "UTF8",
                 ], answerLimit: answerLimit)
         } catch {
-            throw error.handlerError(name, doing: "connecting")
+            throw error.connectionError(name)
         }
         try prepare(link, isReader: isReader)
         return link

@@ -1,4 +1,5 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 
@@ -88,7 +89,7 @@ import Testing
         }
     }
 
-    @Test("H7 a handler that ends or invalidates itself finds that it is ending already")
+    @Test("H7 a handler that ends or invalidates itself finds that it is ending already", .countsInMemory)
     func endsItself() throws {
         try withTwo { store, first, second throws in
             let codes = Sink<ErrorCode<HandlerError>?>()
@@ -121,7 +122,9 @@ import Testing
         }
     }
 
-    @Test("H13 handlers that call each other without end are stopped at a named depth, not by the stack")
+    @Test(
+        "H13 handlers that call each other without end are stopped at a named depth, not by the stack",
+        .countsInMemory)
     func depth() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())

@@ -3,14 +3,18 @@
 //     NodeTestProgram CONNECTION hold      stays in a step that writes a note, until a line comes, and says in which run it was stored
 //     NodeTestProgram CONNECTION wait      runs an async handler that says when it begins and when it is canceled
 //     NodeTestProgram CONNECTION deadly    calls a handler that kills the process, which the first one stores
+//     NodeTestProgram CONNECTION count     counts in steps, which wait for a standby, until the end of the standard input; says how long one
+//                                          took, and fails when a number is missing or there twice
 //     NodeTestProgram CONNECTION account JID PASSWORD PORT AUTHORITY
 //                                          keeps an account connected, and says when it is given up
 //     NodeTestProgram CONNECTION share COUNT PASSWORD PORT AUTHORITY
 //                                          shares the accounts u0, u1, …
 
+import Foundation
 import Glibc
 import Handlers
 import HandlersPostgres
+import Synchronization
 import XMPPAccount
 import XMPPCore
 
@@ -86,9 +90,38 @@ func shareAccounts(_ store: HandlerStore, _ arguments: [String]) async throws {
     await host.close()
 }
 
+/// Counts in steps until the end of the standard input.
+func count(_ connection: String) throws -> Bool {
+    let schema = Schema(module: "count", migrations: ["CREATE TABLE counted(n INTEGER NOT NULL)"])
+    let store = try HandlerStore(postgres: connection, registry: HandlerRegistry(), schemas: [schema])
+    let isOver = Atomic<Bool>(false)
+    let input = Thread {
+        while readLine() != nil {}
+        isOver.store(true, ordering: .relaxed)
+    }
+    input.start()
+    say("counting")
+    var (number, longest) = (0, Duration.zero)
+    while !isOver.load(ordering: .relaxed) {
+        number += 1
+        let start = ContinuousClock.now
+        try store.step { try $0.write("INSERT INTO counted VALUES (?)", number) }
+        longest = max(longest, start.duration(to: .now))
+        usleep(5000)
+    }
+    let isWhole = try store.read { snapshot in
+        try snapshot.all("SELECT n FROM counted ORDER BY n") { Int($0.integer(0)) } == Array(1...number)
+    }
+    say(
+        "\(number) steps, the longest took \(longest); \(isWhole ? "each is stored once" : "NOT each is stored once")"
+    )
+    return isWhole
+}
+
 let arguments = CommandLine.arguments
+if arguments.count == 3, arguments[2] == "count" { exit(try count(arguments[1]) ? 0 : 1) }
 guard arguments.count >= 3 else {
-    fatalError("usage: NodeTestProgram CONNECTION hold|wait|deadly|account|share ARGUMENTS")
+    fatalError("usage: NodeTestProgram CONNECTION hold|wait|deadly|count|account|share ARGUMENTS")
 }
 let store = try HandlerStore(
     postgres: arguments[1], registry: HandlerRegistry([Wait.self, Kills.self, Received.self]),

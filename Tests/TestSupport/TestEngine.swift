@@ -12,6 +12,8 @@ package import Testing
 package enum TestEngine {
     private static let name = ProcessInfo.processInfo.environment["HANDLERS_TEST_ENGINE"] ?? "sqlite"
     package static let isPostgres = name.hasPrefix("postgres")
+    /// Whether each step runs twice.
+    package static let runsTwice = name == "postgres-twice"
     private static let databases = Mutex<[String: TestDatabase]>([:])
 
     /// Opens the store of a test.
@@ -26,7 +28,7 @@ package enum TestEngine {
                 busyTimeout: busyTimeout, time: time, log: log)
         }
         return try HandlerStore(
-            PostgresSettings(connection(path), durability: nil, runsTwice: name == "postgres-twice"),
+            PostgresSettings(connection(path), durability: nil, runsTwice: runsTwice),
             registry: registry, schemas: schemas, role: role, time: time, log: log)
     }
 
@@ -67,5 +69,13 @@ extension Trait where Self == ConditionTrait {
     /// steps.
     package static var effectsInMemory: Self {
         .disabled(if: TestEngine.isPostgres, "it has effects in memory")
+    }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// A test that counts in memory what runs in steps, or that knows the ids of rows: where each step runs twice, both are twice
+    /// as many.
+    package static var countsInMemory: Self {
+        .disabled(if: TestEngine.runsTwice, "it counts what each step does twice here")
     }
 }

@@ -4,6 +4,8 @@ extension RunnerLoop {
     static let batchLimit = 64
     /// The time after which a step ends, by the monotonic clock: other steps wait for it.
     private static let stepTime = Duration.milliseconds(10)
+    /// The shortest time between two looks that call what older programs have parked: they may park it again.
+    private static let parkedPause = Duration.seconds(1)
 
     /// Looks at every scope in which something is due.
     ///
@@ -147,16 +149,22 @@ extension RunnerLoop {
         if wait > .zero { return wait }
         // Before it looks, so that it is made again for what comes meanwhile.
         needsSurvey.store(false, ordering: .relaxed)
+        let restOfParked = state.withLock { $0.nextLookAtParked } - start
         do {
-            let (waiting, hasPlaces) = try withLooking { _ in
+            let (waiting, hasPlaces, parked) = try withLooking { _ in
                 try store.step { step in
                     (
                         try step.transaction.waitingScopes(Caller.open(to: store.role, leasing: true)),
-                        try step.transaction.hasPlaces()
+                        try step.transaction.hasPlaces(),
+                        restOfParked > .zero ? [] : try step.transaction.parkedByOlder()
                     )
                 }
             }
             if hasPlaces { mayHavePlaces.store(true, ordering: .relaxed) }
+            for parked in parked where server(of: parked.scope) != nil {
+                state.withLock { $0.nextLookAtParked = start + Self.parkedPause }
+                try look(at: [parked.scope], in: store, requeueing: parked) { server(of: $0) }
+            }
             timetable.withLock { timetable in
                 timetable.mark(nil)
                 for scope in waiting.connected { timetable.mark(scope) }
@@ -168,7 +176,9 @@ extension RunnerLoop {
         }
         let end = store.time.monotonic()
         state.withLock { $0.nextSurvey = end + (end - start) * 4 }
-        return nil
+        guard restOfParked > .zero else { return nil }
+        needsSurvey.store(true, ordering: .relaxed)
+        return restOfParked
     }
 
     /// Makes one step with as many rows as belong into one, and sets when to look at the scopes again.
@@ -177,16 +187,17 @@ extension RunnerLoop {
     ///
     /// - Parameters:
     ///   - scopes: The scopes, in the order in which they are served.
+    ///   - parked: Handlers that are called again in this step; nil for none.
     ///   - server: Returns the runner of a scope; nil for none.
     /// - Returns: The times of the scopes at which it has looked, which are the first of `scopes`.
     @discardableResult
     func look(
         at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
-        by server: (HandlerScope?) -> HandlerRunner?
+        requeueing parked: Transaction.ParkedCalls? = nil, by server: (HandlerScope?) -> HandlerRunner?
     ) throws -> [DueTimes] {
         while true {
             do {
-                return try lookOnce(at: scopes, in: store, by: server)
+                return try lookOnce(at: scopes, in: store, requeueing: parked, by: server)
             } catch let error as DanglingRow {
                 try store.step { try $0.transaction.quarantine(error.handler, error.reason) }
             }
@@ -195,7 +206,7 @@ extension RunnerLoop {
 
     private func lookOnce(
         at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
-        by server: (HandlerScope?) -> HandlerRunner?
+        requeueing parked: Transaction.ParkedCalls?, by server: (HandlerScope?) -> HandlerRunner?
     ) throws -> [DueTimes] {
         let (looks, leases) = try withLooking { _ in
             timetable.withLock { $0.startLook(at: scopes) }
@@ -206,6 +217,7 @@ extension RunnerLoop {
                 var leases: [(runner: HandlerRunner, lease: Lease)] = []
                 var count = 0
                 let end = store.time.monotonic() + Self.stepTime
+                if let parked { try step.transaction.requeue(parked, limit: Self.batchLimit) }
                 for scope in scopes {
                     guard let runner = server(scope) else {
                         // Its rows wait for a process that serves it.

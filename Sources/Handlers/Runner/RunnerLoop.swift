@@ -34,6 +34,8 @@ final class RunnerLoop: DueListener {
         var generation = 0
         /// When a survey may be made again, by the monotonic clock.
         var nextSurvey = Duration.zero
+        /// When handlers may be looked for again that older programs have parked, by the monotonic clock.
+        var nextLookAtParked = Duration.zero
     }
 
     let state = Mutex(State())

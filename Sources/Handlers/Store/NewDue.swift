@@ -27,7 +27,10 @@ struct NewDue {
     /// The number of places in lanes that the step gave to handlers. The handlers are due, so their scopes are among the times.
     var placed = 0
 
-    var isEmpty: Bool { times.isEmpty && !isAnywhere && !isLeaseLost }
+    /// Whether a handler was parked, which a newer program may know.
+    var isParked = false
+
+    var isEmpty: Bool { times.isEmpty && !isAnywhere && !isLeaseLost && !isParked }
 
     mutating func add(_ scope: HandlerScope?, wall: Timestamp? = nil, monotonic: Duration? = nil) {
         guard wall != nil || monotonic != nil else { return }

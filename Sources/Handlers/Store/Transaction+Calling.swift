@@ -207,17 +207,13 @@ extension Transaction {
     }
 
     func definition(of stored: StoredHandler) throws(HandlerError) -> Definition {
-        guard let definition = registry.definition(named: stored.name) else {
-            throw HandlerError(
-                .unknownHandler,
-                "no handler named '\(stored.name)' is registered in this program; its row is kept until a program that has it starts"
-            )
+        let (name, version) = (stored.name, stored.version)
+        guard let definition = registry.definition(named: name) else {
+            throw HandlerError(.unknownHandler, ParkedReason.unknown(name))
         }
-        guard stored.version <= definition.version else {
+        guard version <= definition.version else {
             throw HandlerError(
-                .newerVersion,
-                "the handler '\(stored.name)' was bound in version \(stored.version), but this program has version \(definition.version); its row is kept until a newer program starts"
-            )
+                .newerVersion, ParkedReason.newer(name, version, than: definition.version))
         }
         return definition
     }

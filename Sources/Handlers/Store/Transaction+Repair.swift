@@ -20,15 +20,51 @@ extension Transaction {
     func requeueKnown() throws -> Int {
         let parked = try connection.all(
             "SELECT DISTINCT name, version FROM handler WHERE \(State.parked.condition)"
-        ) { (name: $0.text(0), version: $0.integer(1)) }
+        ) { (name: $0.text(0), version: Int($0.integer(1))) }
         var count = 0
-        for (name, version) in parked {
-            guard let definition = registry.definition(named: name), version <= definition.version else {
-                continue
-            }
+        for (name, version) in parked where knows(name, version) {
             count += try requeue("state = \(State.parked.sql) AND name = ? AND version = ?", [name, version])
         }
         return count
+    }
+
+    private func knows(_ name: String, _ version: Int) -> Bool {
+        registry.definition(named: name).map { version <= $0.version } ?? false
+    }
+
+    /// Handlers of one name that older programs have parked, which this one can call.
+    struct ParkedCalls {
+        let scope: HandlerScope?
+        let name: String
+        let version: Int
+        let reason: String
+    }
+
+    /// The handlers that older programs have parked since this one started, and that it can call.
+    func parkedByOlder() throws(HandlerError) -> [ParkedCalls] {
+        try connection.all(
+            "SELECT DISTINCT scope, name, version, reason FROM handler WHERE \(State.parked.condition) AND call IS NOT NULL"
+        ) {
+            ParkedCalls(
+                scope: $0.optionalText(0).map { HandlerScope($0) }, name: $0.text(1),
+                version: Int($0.integer(2)), reason: $0.optionalText(3) ?? "")
+        }.filter { knows($0.name, $0.version) && ParkedReason.isGone($0.reason, in: registry) }
+    }
+
+    /// Makes some of them due, so that this step can call them before an older program finds them again.
+    func requeue(_ parked: ParkedCalls, limit: Int) throws {
+        guard let definition = registry.definition(named: parked.name) else { return }
+        // Parked by a program that did not know who calls it.
+        try connection.write(
+            """
+            UPDATE handler SET lane = ? WHERE \(State.parked.condition) AND name = ? AND version = ?
+            """, [Caller(definition).rawValue, parked.name, parked.version])
+        _ = try requeue(
+            """
+            id IN (SELECT id FROM handler WHERE \(State.parked.condition) AND call IS NOT NULL
+                AND scope IS NOT DISTINCT FROM ? AND name = ? AND version = ? AND reason = ? ORDER BY id LIMIT ?)
+            """,
+            [parked.scope?.rawValue, parked.name, parked.version, parked.reason, limit])
     }
 
     private func requeue(_ condition: String, _ values: [any SQLConvertible]) throws -> Int {

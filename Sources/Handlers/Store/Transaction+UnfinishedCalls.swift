@@ -207,6 +207,7 @@ extension Transaction {
         if stored.relations.contains(.inLane) { try settleInLane(id, unfinished) }
         if stored.relations.contains(.inChain) { try endWithChain(id, stored.name) }
         if stored.relations.contains(.workflow), unfinished.isInvalidation { try cancelWaits(of: id) }
+        if unfinished.state == .parked { newDue.isParked = true }
         if unfinished.isFinal { try report(unfinished, of: id) }
         if unfinished.state == .quarantined { try trimQuarantine(after: id) }
     }
@@ -233,6 +234,7 @@ extension Transaction {
                 stored.arguments.count + unfinished.size,
             ])
         newDue.add(unfinished.scope, wall: unfinished.due)
+        if unfinished.state == .parked { newDue.isParked = true }
         let call = AnyHandlerID(rawValue: inserted)
         if stored.relations.contains(.ordered), let id = stored.id {
             try add(call, toCallsOf: id, unfinished)

@@ -1,6 +1,7 @@
 import Handlers
 import HandlersTestKit
 import Synchronization
+import TestSupport
 import TestThreads
 import Testing
 
@@ -203,7 +204,7 @@ private struct Wait: AsyncHandler {
         }
     }
 
-    @Test("H24 handlers are found by name, chain and bound arguments, and canceled")
+    @Test("H24 handlers are found by name, chain and bound arguments, and canceled", .countsInMemory)
     func found() throws {
         try withRig(Self.handlers) { rig in
             for number in 0..<1200 {

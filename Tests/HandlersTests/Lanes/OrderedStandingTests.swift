@@ -1,4 +1,5 @@
 import HandlersTestKit
+import TestSupport
 import TestThreads
 import Testing
 
@@ -33,7 +34,8 @@ private struct Ledger: Handler {
     }
 
     @Test(
-        "H27 calls of an ordered standing handler wait while an earlier one is tried again; without that they pass it"
+        "H27 calls of an ordered standing handler wait while an earlier one is tried again; without that they pass it",
+        .countsInMemory
     )
     func order() throws {
         for isOrdered in [true, false] {

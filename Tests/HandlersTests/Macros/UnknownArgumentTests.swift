@@ -1,5 +1,6 @@
 import HandlerMacrosSupport
 import Synchronization
+import TestSupport
 import TestThreads
 import Testing
 
@@ -48,7 +49,9 @@ private final class Reports: Sendable {
         return try #require(result)
     }
 
-    @Test("H3 call-time arguments that a handler does not have are reported, and ignored, in either form")
+    @Test(
+        "H3 call-time arguments that a handler does not have are reported, and ignored, in either form",
+        .countsInMemory)
     func reported() throws {
         let paid = try run(Till.paid(), ["coin": .integer(3), "coins": .integer(2), "first": .integer(1)])
         #expect(paid.reports == ["unknown.paid coins", "unknown.paid first"])
@@ -69,7 +72,7 @@ private final class Reports: Sendable {
         #expect(silent.notes == ["paid 1"])
     }
 
-    @Test("H3 unknown arguments of an invalidation and of an async handler are reported too")
+    @Test("H3 unknown arguments of an invalidation and of an async handler are reported too", .countsInMemory)
     func everyCall() async throws {
         try await withReleasedFolder { folder in
             let store = try openStore(folder.file(), [Greet.self, Abandon.self, Till.Handler_counted.self])

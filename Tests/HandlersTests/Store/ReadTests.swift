@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test("H32 handlers, endings and dropped calls are the same in a read and in a step")
+    @Test("H32 handlers, endings and dropped calls are the same in a read and in a step", .countsInMemory)
     func handlers() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())

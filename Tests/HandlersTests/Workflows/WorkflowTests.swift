@@ -115,7 +115,8 @@ private struct Undo: Handler {
     }
 
     @Test(
-        "H31 a workflow acts, waits and returns; each thing is done once, and nothing is leased while it waits"
+        "H31 a workflow acts, waits and returns; each thing is done once, and nothing is leased while it waits",
+        .countsInMemory
     )
     func whole() async throws {
         try await withFlow({ flow in
@@ -140,7 +141,7 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 what catches the end of a run cannot act: a thousand times over")
+    @Test("H31 what catches the end of a run cannot act: a thousand times over", .countsInMemory)
     func eviction() async throws {
         try await withFlow({ flow in
             var caught = 0
@@ -252,7 +253,7 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 time and random numbers are the same in each run")
+    @Test("H31 time and random numbers are the same in each run", .countsInMemory)
     func sameInEachRun() async throws {
         let seen = Sink<[Int]>()
         try await withFlow({ flow in
@@ -559,7 +560,9 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 a workflow that something in its own run cancels, or that replaces itself, ends as it should")
+    @Test(
+        "H31 a workflow that something in its own run cancels, or that replaces itself, ends as it should",
+        .countsInMemory)
     func ownEnd() async throws {
         // The end of a signal's handler completes the join, which cancels the workflow that runs.
         try await withFlow({ flow in

@@ -1,0 +1,146 @@
+import Glibc
+import TestSupport
+import TestThreads
+import Testing
+
+@testable import Handlers
+
+private struct Common: Handler {
+    static let id = "upgrade.common"
+    func run(_ call: borrowing Call<TimerFired>) throws { try note("common", in: call.step) }
+}
+
+/// What only the old program has.
+private struct Removed: Handler {
+    static let id = "upgrade.removed"
+    func run(_ call: borrowing Call<TimerFired>) throws { try note("removed", in: call.step) }
+}
+
+/// What only the new program has.
+private struct Added: Handler {
+    static let id = "upgrade.added"
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        try call.step.write("INSERT INTO note(text, author) VALUES ('added', 'new')")
+    }
+}
+
+private struct AddedAsync: AsyncHandler {
+    static let id = "upgrade.added-async"
+    func run(_ call: AsyncCall<TimerFired>) async throws { try call.end { try note("async", in: $0) } }
+}
+
+/// Its arguments differ between the two.
+private struct Before: Handler {
+    static let id = "upgrade.changed"
+    var name: String
+    func run(_ call: borrowing Call<TimerFired>) throws { try note("before \(name)", in: call.step) }
+}
+
+private struct After: Handler {
+    static let id = "upgrade.changed"
+    static let version = 2
+    var customer: String
+    static func upcast(_ arguments: inout Record, from version: Int) {
+        arguments.rename("name", to: "customer")
+    }
+    func run(_ call: borrowing Call<TimerFired>) throws { try note("after \(customer)", in: call.step) }
+}
+
+/// Known to both programs; runs a handler that only the new one knows.
+private struct Outer: Handler {
+    static let id = "upgrade.outer"
+    var inner: Durable<TimerFired>
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        try call.step.run(inner, with: TimerFired(dueAt: call.step.now, environment: nil))
+    }
+}
+
+private func note(_ text: String, in step: borrowing Step) throws {
+    try step.write("INSERT INTO note(text) VALUES (?)", text)
+}
+
+/// Two programs of different versions that have one store open.
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct RollingUpgradeTests {
+    private static let newTables = Schema(
+        module: notes.module, migrations: notes.migrations + ["ALTER TABLE note ADD COLUMN author TEXT"])
+
+    private func openOld(_ folder: Folder) throws -> HandlerStore {
+        try openStore(
+            folder.file(), [Common.self, Removed.self, Before.self, Outer.self], time: .system)
+    }
+
+    private func openNew(_ folder: Folder) throws -> HandlerStore {
+        try openStore(
+            folder.file(), [Common.self, Added.self, AddedAsync.self, After.self, Outer.self],
+            schemas: [Self.newTables], time: .system)
+    }
+
+    private func withRunners(_ stores: HandlerStore..., body: () throws -> Void) throws {
+        let runners = try stores.map { try HandlerRunner($0) }
+        for runner in runners { try runner.start() }
+        defer { for runner in runners { runner.close() } }
+        try body()
+    }
+
+    private func schedule(_ handler: Durable<TimerFired>, _ count: Int, in store: HandlerStore) throws {
+        try store.step { step in
+            for _ in 0..<count { _ = try step.schedule(handler, after: .zero) }
+        }
+    }
+
+    @Test(
+        "G8 a new program migrates the tables and runs beside an old one: each calls what it knows, and what the other one parks meanwhile"
+    )
+    func sideBySide() async throws {
+        try await withReleasedFolder { folder in
+            let old = try openOld(folder)
+            try withRunners(old) {
+                try schedule(Common().durable, 1, in: old)
+                let new = try openNew(folder)
+                // The old one has no other to take these, so it parks them.
+                try schedule(Added().durable, 40, in: new)
+                try schedule(AddedAsync().durable, 5, in: new)
+                try schedule(After(customer: "Ada").durable, 5, in: new)
+                try schedule(Outer(inner: Added().durable).durable, 5, in: new)
+                #expect(
+                    try becomesTrue(before: .now + .seconds(60)) {
+                        try old.step { try $0.handlers(in: .parked) }.count == 55
+                    })
+                try withRunners(new) {
+                    // Both may find these first.
+                    try schedule(Removed().durable, 10, in: old)
+                    try schedule(Before(name: "Bob").durable, 10, in: old)
+                    try schedule(Common().durable, 9, in: new)
+                    try schedule(Added().durable, 10, in: new)
+                    try old.step { try note("old", in: $0) }
+                    let isDone = try becomesTrue(before: .now + .seconds(60)) {
+                        try old.waiting().isEmpty
+                    }
+                    let waiting = try old.waiting()
+                    #expect(isDone, "\(waiting)")
+                    var counts = Dictionary(try old.notes().map { ($0, 1) }, uniquingKeysWith: +)
+                    // Rows of version 1 are called by whoever finds them.
+                    let changed =
+                        (counts.removeValue(forKey: "before Bob") ?? 0)
+                        + (counts.removeValue(forKey: "after Bob") ?? 0)
+                    #expect(changed == 10)
+                    #expect(
+                        counts == [
+                            "common": 10, "added": 55, "async": 5, "after Ada": 5, "removed": 10, "old": 1,
+                        ])
+                }
+            }
+        }
+    }
+
+    @Test("G8 the reason of a parked handler says which program lacks nothing any more")
+    func reasons() {
+        let registry = HandlerRegistry([Common.self, After.self])
+        for (reason, isGone) in [
+            (ParkedReason.unknown(Common.id), true), (ParkedReason.unknown("other"), false),
+            (ParkedReason.newer(After.id, 2, than: 1), true),
+            (ParkedReason.newer(After.id, 3, than: 2), false),
+            (ParkedReason.newer("other", 1, than: 0), false), ("its journal does not fit", false),
+        ] { #expect(ParkedReason.isGone(reason, in: registry) == isGone, "\(reason)") }
+    }
+}
