@@ -103,15 +103,17 @@ public final class Account: Sendable {
         mailbox = try Mailbox(driver)
         let places = configuration.ownerPlaces ?? (store.filePath.isEmpty ? OwnerRows() : OwnerFiles())
         ownerPlaces = places
-        let id = try store.step { step in
-            try Self.checkTables(in: step)
-            let id = try Self.findOrMake(configuration.jid.description, in: step)
-            try OwnershipTable(account: id).giveUpCopied(
-                sent: places.sent(account: id, store), isLocked: { places.isLocked(account: id, store) },
-                in: step)
-            try modules.record(account: id, retired: configuration.retiredModules, in: step)
-            return id
-        }
+        let id =
+            try Self.known(configuration, modules, places, store)
+            ?? store.step { step in
+                try Self.checkTables(in: step)
+                let id = try Self.findOrMake(configuration.jid.description, in: step)
+                try OwnershipTable(account: id).giveUpCopied(
+                    sent: places.sent(account: id, store), isLocked: { places.isLocked(account: id, store) },
+                    in: step)
+                try modules.record(account: id, retired: configuration.retiredModules, in: step)
+                return id
+            }
         tables = AccountTables(
             store, account: id, configuration.jid, requestTimeout: configuration.connectedRequestTimeout,
             time: configuration.time)
@@ -132,9 +134,26 @@ public final class Account: Sendable {
         try runner.attach(self, isConnected: false)
     }
 
+    /// The id of an account of which nothing is to be written: it needs no step, for which machines wait for each other.
+    private static func known(
+        _ configuration: AccountConfiguration, _ modules: ModuleList, _ places: any OwnerPlaces,
+        _ store: HandlerStore
+    ) throws -> Int64? {
+        try store.read { snapshot in
+            guard try snapshot.hasTable("account"), try snapshot.hasTable("module") else { return nil }
+            let account = try snapshot.first(
+                "SELECT id, copies, (SELECT copies FROM place) FROM account WHERE jid = ?",
+                configuration.jid.description
+            ) { (id: $0.integer(0), isOfThisCopy: $0.integer(1) == $0.integer(2)) }
+            guard let account, account.isOfThisCopy, places.sent(account: account.id, store) == nil,
+                try modules.isRecorded(account: account.id, in: snapshot)
+            else { return nil }
+            return account.id
+        }
+    }
+
     /// The id of an account, which gets its rows when it is new.
     private static func findOrMake(_ jid: String, in step: borrowing Step) throws(HandlerError) -> Int64 {
-        // A step that writes nothing is the cheapest, and most accounts are known.
         let known = try step.first("SELECT id FROM account WHERE jid = ?", jid) { $0.integer(0) }
         if let known { return known }
         let id =

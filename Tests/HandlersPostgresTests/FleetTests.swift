@@ -10,7 +10,9 @@ import Testing
     func fleet() throws {
         let program = try ChildProcess(
             BuiltProduct.path("fleet-proof"),
-            ["--seconds", "30", "--machines", "3", "--accounts", "40", "--rate", "60"], output: .pipe)
+            [
+                "--seconds", "40", "--machines", "3", "--accounts", "60", "--rate", "60", "--calm", "5",
+            ], output: .pipe)
         let words = try program.output?.readToEnd(deadline: .now + .seconds(330)) ?? ""
         let ending = try program.waitUntilExit(deadline: .now + .seconds(10))
         #expect(ending.succeeded, "\(words)")

@@ -167,19 +167,34 @@ public final class AccountShare: Sendable {
             if Self.node(of: jid, among: nodes) != own {
                 if isTaken { unwanted.append(jid) }
             } else if !isTaken, !isPaused(jid) {
-                // An owner that lives gives it back as soon as it has seen the same nodes.
-                let owner = try owner(of: jid)
-                if owner == nil || owner == own || !nodes.contains(owner ?? own) {
-                    wanted.append(configuration)
-                }
+                wanted.append(configuration)
             }
         }
         await forEach(unwanted) { await self.giveBack($0) }
-        await forEach(wanted) { await self.take($0) }
+        if wanted.isEmpty { return }
+        let owners = try owners()
+        // An owner that lives gives it back as soon as it has seen the same nodes.
+        let free = wanted.filter { configuration in
+            owners[configuration.jid.description].map { $0 == own || !nodes.contains($0) } ?? true
+        }
+        await forEach(free) { await self.take($0) }
     }
 
     private func isPaused(_ jid: JID) -> Bool {
         state.withLock { $0.failedAt[jid].map { ContinuousClock.now < $0 + Self.retryPause } ?? false }
+    }
+
+    /// The slots of the accounts' owners, by address.
+    private func owners() throws -> [String: Int] {
+        let found = try store.read { snapshot in
+            try snapshot.all(
+                """
+                SELECT account.jid, ownership.slot FROM account JOIN ownership ON ownership.account = account.id
+                WHERE ownership.slot IS NOT NULL
+                """
+            ) { (jid: $0.text(0), slot: Int($0.integer(1))) }
+        }
+        return Dictionary(found.map { ($0.jid, $0.slot) }) { first, _ in first }
     }
 
     /// The slot of an account's owner.

@@ -19,8 +19,9 @@ package struct ListenerTable: Sendable {
 
     /// Puts a handler in the place of the one with that key.
     ///
-    /// - Parameter isOrdered: Whether its calls wait for one another. The same handler with the same arguments stays then, so that its new
-    ///   calls wait for the earlier ones.
+    /// The same handler with the same arguments stays, so that a program may set it at every start.
+    ///
+    /// - Parameter isOrdered: Whether its calls wait for one another, also for those of before.
     package func set<Context>(
         _ event: String, key: String, to handler: Durable<Context>, ordered isOrdered: Bool = false,
         in step: borrowing Step
@@ -28,6 +29,7 @@ package struct ListenerTable: Sendable {
         if isOrdered, let same = try find(event, key: key, handler, in: step) {
             return try step.setOrdered(true, of: same)
         }
+        if !isOrdered, try isSet(event, key: key, to: handler, in: step) { return }
         try remove(event, key: key, in: step)
         let id = try step.bindStanding(handler)
         if isOrdered { try step.setOrdered(true, of: AnyHandlerID(id)) }
@@ -35,18 +37,32 @@ package struct ListenerTable: Sendable {
             "INSERT INTO listener(account, event, key, handler) VALUES (?, ?, ?, ?)", account, event, key, id)
     }
 
+    /// Whether a handler is set already, unordered, and as if it had been set now.
+    func isSet<Context>(
+        _ event: String, key: String, to handler: Durable<Context>, in source: borrowing some Readable
+    ) throws(HandlerError) -> Bool {
+        let isFresh =
+            "relations = 0 AND attempts = 0 AND deaths = 0 AND \(Transaction.State.pending.condition)"
+        return try source.first(
+            "\(Self.select) AND \(isFresh)", account, event, key, handler.name, handler.version,
+            handler.arguments
+        ) { _ in true } ?? false
+    }
+
     /// The row of a listener that is this handler with these arguments.
     private func find<Context>(
         _ event: String, key: String, _ handler: Durable<Context>, in step: borrowing Step
     ) throws(HandlerError) -> AnyHandlerID? {
         try step.first(
-            """
-            SELECT handler.id FROM listener JOIN handler ON handler.id = listener.handler
-            WHERE listener.account = ? AND listener.event = ? AND listener.key = ? AND handler.name = ?
-                AND handler.version = ? AND handler.arguments = ?
-            """, account, event, key, handler.name, handler.version, handler.arguments
+            Self.select, account, event, key, handler.name, handler.version, handler.arguments
         ) { AnyHandlerID(rawValue: $0.integer(0)) }
     }
+
+    private static let select = """
+        SELECT handler.id FROM listener JOIN handler ON handler.id = listener.handler
+        WHERE listener.account = ? AND listener.event = ? AND listener.key = ? AND handler.name = ?
+            AND handler.version = ? AND handler.arguments = ?
+        """
 
     /// - Returns: False if there was no listener under that key.
     @discardableResult

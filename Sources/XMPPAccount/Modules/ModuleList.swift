@@ -153,6 +153,12 @@ struct ModuleList: Sendable {
         }
     }
 
+    /// Whether the account was used with just these modules.
+    func isRecorded(account: Int64, in snapshot: borrowing Snapshot) throws(HandlerError) -> Bool {
+        let known = try snapshot.all("SELECT name FROM module WHERE account = ?", account) { $0.text(0) }
+        return Set(known) == Set(modules.map(\.name))
+    }
+
     /// Returns the names of modules that were not started yet in a running session.
     static func late(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) -> [String]
     {
