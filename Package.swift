@@ -397,8 +397,8 @@ let package = Package(
         .testTarget(
             name: "OmemoTests",
             dependencies: [
-                "AccountTestKit", "COmemo", "CSQLite", "Omemo", "TestServers", "TestSupport", "TestThreads",
-                "XMPPTestKit",
+                "AccountTestKit", "COmemo", "CSQLite", "HandlersPostgres", "Omemo", "TestServers",
+                "TestSupport", "TestThreads", "XMPPTestKit",
                 "XMPPTransport",
                 "omemo-device",
                 "pushwake", "pushwake-omemo", "XMPPModules",

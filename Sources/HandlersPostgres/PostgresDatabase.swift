@@ -29,6 +29,7 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
         steps.beCareful()
         try steps.begin()
         try steps.rollingBackOnError { () throws(HandlerError) in
+            try MoveMark.refuseOld(in: steps)
             // Looks again: another process may have been first.
             migrated = try Schema.migrate(schemas, in: steps)
             try steps.commit()
