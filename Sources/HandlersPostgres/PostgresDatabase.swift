@@ -24,7 +24,9 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
     func migrate(to schemas: [Schema]) throws(HandlerError) -> [String] {
         let schemas = [NodeTable.schema] + schemas
         try Schema.checkModules(of: schemas)
-        if try Schema.areCurrent(schemas, in: steps) { return [] }
+        if try Schema.areCurrent(schemas, in: steps), try MigrationTexts.areKept(schemas, in: steps) {
+            return []
+        }
         var migrated: [String] = []
         steps.beCareful()
         try steps.begin()
@@ -32,6 +34,7 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
             try MoveMark.refuseOld(in: steps)
             // Looks again: another process may have been first.
             migrated = try Schema.migrate(schemas, in: steps)
+            try MigrationTexts.keep(schemas, in: steps)
             try steps.commit()
         }
         return migrated

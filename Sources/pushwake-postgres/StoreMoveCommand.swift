@@ -2,7 +2,6 @@ import Handlers
 import HandlersPostgres
 import PubSub
 import PushwakeCommands
-import Upload
 import XMPPAccount
 import XMPPCore
 import XMPPModules
@@ -16,12 +15,20 @@ struct StoreMoveCommand {
     private let isUndo: Bool
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(words, of: "store move")
+        let arguments = try Arguments(words, of: "store", wordCount: 1)
+        guard arguments.words == ["move"] else {
+            throw UsageError("'pushwake store' takes the word move; see 'pushwake help store'")
+        }
         move = StoreMove(
-            from: .init(try arguments.required("--from")), to: .init(try arguments.required("--to")),
-            schemas: Account.schemas + PubSubEvents.schemas + UploadModule.schemas,
+            from: Self.place(try arguments.required("--from")),
+            to: Self.place(try arguments.required("--to")),
+            schemas: Account.schemas + PubSubEvents.schemas,
             durability: arguments.has("--without-standby") ? .onPrimary : .onStandby, takesUnknown: true)
         isUndo = arguments.has("--undo")
+    }
+
+    private static func place(_ text: String) -> StoreMove.Place {
+        StoreAddress(text).isPostgres ? .postgres(text) : .file(text)
     }
 
     func run() throws -> Int32 {

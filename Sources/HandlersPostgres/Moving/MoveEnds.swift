@@ -74,12 +74,13 @@ struct MoveSource {
     private func others() throws -> [String] {
         switch place {
         case .file(let path):
-            StoreReader(path: path).processes().filter { $0.slot != store.slotNumber }.map {
-                "process \($0.processID)"
+            StoreProcess.all(of: path).filter { $0.slot != store.slotNumber }.map {
+                "process \($0.processID ?? 0)"
             }
-        case .postgres(let settings):
-            try MovedServer(PostgresSettings(settings, durability: nil), isReader: true).nodes(
-                besides: store.slotNumber)
+        case .postgres:
+            try store.read { snapshot in try NodeTable.nodes(in: snapshot) }.filter {
+                $0.slot != store.slotNumber
+            }.map { "node \($0.slot)\($0.address.map { " at \($0)" } ?? "")" }
         }
     }
 }

@@ -44,7 +44,7 @@ final class MovedServer: MovedDatabase {
 
     // MARK: Reading
 
-    private static let ownTables = ["node", "node_lease", "node_step"]
+    private static let ownTables = ["migration_text", "node", "node_lease", "node_step"]
 
     func tables() throws(HandlerError) -> [MovedTable] {
         let found = try server.allOnce(
@@ -69,23 +69,12 @@ final class MovedServer: MovedDatabase {
         }
     }
 
-    func script(of tables: Set<String>) -> [String]? { nil }
+    func scripts(of tables: Set<String>, _ modules: [String: Int]) throws(HandlerError) -> [String]? {
+        try MigrationTexts.scripts(of: modules, in: server)
+    }
 
     func newestID(of table: MovedTable) throws(HandlerError) -> Int64 {
         try server.newestID(in: MovedTable.quoted(table.name))
-    }
-
-    /// The nodes that have the database open, but one.
-    func nodes(besides node: Int) throws(HandlerError) -> [String] {
-        try server.allOnce(
-            """
-            SELECT 'node ' || id || coalesce((
-                SELECT ' at ' || host(client_addr) FROM pg_stat_activity
-                WHERE datname = current_database() AND application_name = 'durable-handlers node ' || id || ' in '
-                    || (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) LIMIT 1), '')
-            FROM node WHERE id <> ? ORDER BY id
-            """, [node]
-        ) { $0.text(0) }
     }
 
     func rows(of table: MovedTable, columns: [String]) throws(HandlerError) -> any MovedRows {
@@ -131,6 +120,12 @@ final class MovedServer: MovedDatabase {
 
     func make(_ schemas: [Schema]) throws(HandlerError) {
         _ = try Schema.migrate([NodeTable.schema] + schemas, in: server)
+        try MigrationTexts.keep([NodeTable.schema] + schemas, in: server)
+    }
+
+    func make(_ scripts: [String]) throws(HandlerError) {
+        for script in scripts { try server.runScript(script, of: "the tables of a module") }
+        try MigrationTexts.keep(scripts, in: server)
     }
 
     func startCopying(to tables: [MovedTable]) throws(HandlerError) {

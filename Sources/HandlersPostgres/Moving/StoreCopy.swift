@@ -88,18 +88,16 @@ struct StoreCopy {
     /// Makes tables as they are in the store that is left.
     private func makeUnknown(_ tables: [String], _ versions: [String: Int]) throws {
         guard move.takesUnknown else { throw misfit(tables[0], "is made by no migration of a module") }
-        guard let script = try source.script(of: Set(tables)) else {
+        let known = try StoreMove.versions(in: target.connection)
+        let modules = versions.filter { known[$0.key] == nil && $0.key != NodeTable.schema.module }
+        guard let scripts = try source.scripts(of: Set(tables), modules) else {
             throw HandlerError(
                 .databaseForeign,
-                "the tables \(tables.joined(separator: ", ")) in \(source.connection.path) are of modules that this program does not know, and PostgreSQL does not keep the text of their migrations; move the store with StoreMove in a program that has their schemas. Nothing was changed"
+                "the tables \(tables.joined(separator: ", ")) in \(source.connection.path) are of modules that this program does not know (\(modules.keys.sorted().joined(separator: ", "))), and the texts of their migrations are not there; start their program with the store once, which keeps them, or have it move the store with StoreMove. Nothing was changed"
             )
         }
-        for statement in script {
-            try target.connection.runScript(statement, of: "the table of an unknown module")
-        }
-        let known = try StoreMove.versions(in: target.connection)
-        for (module, version) in versions
-        where known[module] == nil && module != NodeTable.schema.module {
+        try target.make(scripts)
+        for (module, version) in modules {
             try target.connection.executeOnce(
                 "INSERT INTO module_schema(module, version) VALUES (?, ?)", [module, version])
         }

@@ -24,23 +24,13 @@ public struct StoreMove: Sendable {
     /// Where a store is.
     ///
     /// ```swift
-    /// let place = StoreMove.Place("postgresql://pg1/bots")
+    /// let place = StoreMove.Place.postgres("postgresql://pg1/bots")
     /// ```
     public enum Place: Hashable, Sendable {
         /// A file of SQLite, by its path.
         case file(String)
         /// A database of PostgreSQL, by a connection string of libpq or its URI.
         case postgres(String)
-
-        /// Tells a connection string from a path.
-        ///
-        /// - Parameter text: A URI with the scheme `postgresql` or `postgres`, settings such as `host=… dbname=…`, or else a path. A
-        ///   path that looks like a setting is written with its folder: `./a=b`.
-        public init(_ text: String) {
-            let isSettings = text.prefixMatch(of: /\s*[a-z_]+\s*=/) != nil
-            let isURI = text.hasPrefix("postgresql://") || text.hasPrefix("postgres://")
-            self = isSettings || isURI ? .postgres(text) : .file(text)
-        }
     }
 
     /// What was moved.

@@ -16,7 +16,7 @@
 
         /// Opens a place that must have the store.
         private func expectOpens(_ place: StoreMove.Place) throws {
-            #expect(try MoveScene.open(place).texts().count == 3001)
+            #expect(try MoveScene.open(place).texts().count == 301)
         }
 
         private func kill(
@@ -27,11 +27,11 @@
                 [
                     source = source.text as String, target = target.text as String,
                     // In the middle of the rows.
-                    name = "\(failpoint.rawValue):kill:\(failpoint == .copied ? 1500 : 1)" as String,
+                    name = "\(failpoint.rawValue):kill:\(failpoint == .copied ? 150 : 1)" as String,
                     undoing = undoing as Bool
                 ] in
                 setenv("HANDLERS_FAILPOINT", name, 1)
-                let move = MoveScene.move(StoreMove.Place(source), StoreMove.Place(target))
+                let move = MoveScene.move(.init(text: source), .init(text: target))
                 if undoing { try move.undo() } else { try move.run() }
             }
         }
@@ -108,6 +108,8 @@
     }
 
     extension StoreMove.Place {
+        fileprivate init(text: String) { self = text.hasPrefix("/") ? .file(text) : .postgres(text) }
+
         fileprivate var text: String {
             switch self {
             case .file(let path): path

@@ -52,12 +52,12 @@ final class MoveScene {
     }
 
     /// Fills a store, also with what was deleted since.
-    static func fill(_ place: StoreMove.Place) throws {
+    static func fill(_ place: StoreMove.Place, size: Int = 1000) throws {
         let store = try open(place)
         try store.step { step in
             let values: [(Int64?, Double?, String?, [UInt8]?)] = [
                 (.min, -.infinity, "", []), (.max, .infinity, "Å ∆ 🌍 'quoted' \"too\"\n", [0, 255, 0]),
-                (0, 0.1, String(repeating: "long ", count: 300_000), [UInt8](repeating: 7, count: 2_000_000)),
+                (0, 0.1, String(repeating: "long ", count: size), [UInt8](repeating: 7, count: size)),
                 (-1, .leastNonzeroMagnitude, "B", nil), (nil, .greatestFiniteMagnitude, "a", nil),
                 (nil, 3, nil, nil), (nil, nil, nil, nil),
             ]
@@ -73,7 +73,7 @@ final class MoveScene {
             for name in ["a", "B", "ä", "Z", "z", "é", "_", "10", "9"] {
                 try step.execute("INSERT INTO alias(person, name) VALUES (1, ?)", name)
             }
-            for number in 0..<3000 { try step.execute("INSERT INTO note(text) VALUES (?)", "note \(number)") }
+            for number in 0..<300 { try step.execute("INSERT INTO note(text) VALUES (?)", "note \(number)") }
         }
         let last = try store.step { try $0.bind(Note(text: "bound").durable) }
         // The highest id that was given; its row is gone.

@@ -11,8 +11,10 @@ package protocol MovedDatabase: AnyObject {
 
     /// The tables but those of the engine, in the order of their names.
     func tables() throws(HandlerError) -> [MovedTable]
-    /// The statements that make tables, in their order, with their indices; nil where the database does not keep them.
-    func script(of tables: Set<String>) throws(HandlerError) -> [String]?
+    /// The statements that make tables, in their order, with their indices; nil where the database does not have them.
+    ///
+    /// - Parameter modules: The modules of the tables, with their versions.
+    func scripts(of tables: Set<String>, _ modules: [String: Int]) throws(HandlerError) -> [String]?
     /// The newest id that a table has given to a row; 0 before the first, and where the database does not keep it.
     func newestID(of table: MovedTable) throws(HandlerError) -> Int64
     /// Lends the rows of a table, in the order of its primary key, or else of all columns. It is the same in all databases.
@@ -26,6 +28,8 @@ package protocol MovedDatabase: AnyObject {
     func holdsStore() throws(HandlerError) -> Bool
     /// Makes the tables of modules.
     func make(_ schemas: [Schema]) throws(HandlerError)
+    /// Makes tables of unknown modules.
+    func make(_ scripts: [String]) throws(HandlerError)
     /// Has references between rows be checked at the end, and triggers rest until then.
     func startCopying(to tables: [MovedTable]) throws(HandlerError)
     /// Checks references between rows.

@@ -68,7 +68,7 @@ package final class MovedFile: MovedDatabase {
         return tables
     }
 
-    package func script(of tables: Set<String>) throws(HandlerError) -> [String]? {
+    package func scripts(of tables: Set<String>, _ modules: [String: Int]) throws(HandlerError) -> [String]? {
         try file.allOnce(
             """
             SELECT tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND type IN ('table', 'index')
@@ -112,6 +112,10 @@ package final class MovedFile: MovedDatabase {
     package func make(_ schemas: [Schema]) throws(HandlerError) {
         try file.executeOnce("PRAGMA application_id = \(SQLiteConnection.applicationID)")
         _ = try Schema.migrate(schemas, in: file)
+    }
+
+    package func make(_ scripts: [String]) throws(HandlerError) {
+        for script in scripts { try file.runScript(script, of: "the tables of a module") }
     }
 
     package func startCopying(to tables: [MovedTable]) throws(HandlerError) {
