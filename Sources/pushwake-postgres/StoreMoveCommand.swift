@@ -17,7 +17,7 @@ struct StoreMoveCommand {
     init(_ words: [String]) throws {
         let arguments = try Arguments(words, of: "store", wordCount: 1)
         guard arguments.words == ["move"] else {
-            throw UsageError("'pushwake store' takes the word move; see 'pushwake help store'")
+            throw UsageError("'pushwake store' takes the word move")
         }
         move = StoreMove(
             from: Self.place(try arguments.required("--from")),
