@@ -87,11 +87,11 @@ extension CommandPage {
             ],
             options: [
                 Option(
-                    "--from", "STORE", "The store: a file, or a connection string of libpq.", .file,
+                    "--from", "STORE", "The store: a file, or a connection string of libpq.", .store,
                     isRequired: true),
                 Option(
                     "--to", "STORE",
-                    "Where it goes: a file that is not there, or a database without a store.", .file,
+                    "Where it goes: a file that is not there, or a database without a store.", .store,
                     isRequired: true),
                 Option(
                     "--without-standby",

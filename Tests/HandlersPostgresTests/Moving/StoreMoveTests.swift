@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test("G8 a move gives way to every process and machine that has the store open, and names it")
-    func open() throws {
+    func inUse() throws {
         let scene = try MoveScene()
         try MoveScene.fill(scene.file)
         do {
@@ -288,13 +288,16 @@ import Testing
     @Test("G8 what a process held that was killed is free in the target")
     func freed() throws {
         let scene = try MoveScene()
-        try MoveScene.fill(scene.file)
-        try MoveScene.open(scene.file).change("UPDATE handler SET state = 3, lease = 77, due = NULL")
-        try MoveScene.open(scene.file).change("INSERT INTO connected_slot VALUES ('', 77)")
-        try MoveScene.move(scene.file, scene.server).run()
-        let store = try MoveScene.open(scene.server)
-        #expect(try store.number("SELECT count(*) FROM handler WHERE state = 0 AND lease IS NULL") == 1)
-        #expect(try store.number("SELECT count(*) FROM connected_slot") == 0)
+        try MoveScene.fill(scene.server)
+        // Of a node that nobody knows any more.
+        try MoveScene.open(scene.server).change("UPDATE handler SET state = 3, lease = 77, due = NULL")
+        try MoveScene.open(scene.server).change("INSERT INTO connected_slot VALUES ('', 77)")
+        try MoveScene.move(scene.server, scene.file).run()
+        // As it came, before it is opened.
+        let file = try MovedFile(reading: scene.folder.path + "/a.db").connection
+        let free = "SELECT count(*) FROM handler WHERE state = 0 AND lease IS NULL"
+        #expect(try file.firstOnce(free) { $0.integer(0) } == 1)
+        #expect(try file.firstOnce("SELECT count(*) FROM connected_slot") { $0.integer(0) } == 0)
     }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
