@@ -231,7 +231,11 @@ let package = Package(
 
         // The commands of pushwake for a store on PostgreSQL. It is separate from pushwake, which must build without libpq.
         .executableTarget(
-            name: "pushwake-postgres", dependencies: ["Handlers", "HandlersPostgres", "PushwakeCommands"]),
+            name: "pushwake-postgres",
+            dependencies: [
+                "Handlers", "HandlersPostgres", "PubSub", "PushwakeCommands", "XMPPAccount", "XMPPCore",
+                "XMPPModules",
+            ]),
 
         .target(name: "CFloor", dependencies: ["CSQLite", "CXML2"], path: "Benchmarks/CFloor"),
         .target(name: "CPostgresFloor", dependencies: ["CPostgres"], path: "Benchmarks/CPostgresFloor"),
@@ -397,8 +401,8 @@ let package = Package(
         .testTarget(
             name: "OmemoTests",
             dependencies: [
-                "AccountTestKit", "COmemo", "CSQLite", "Omemo", "TestServers", "TestSupport", "TestThreads",
-                "XMPPTestKit",
+                "AccountTestKit", "COmemo", "CSQLite", "HandlersPostgres", "Omemo", "TestServers",
+                "TestSupport", "TestThreads", "XMPPTestKit",
                 "XMPPTransport",
                 "omemo-device",
                 "pushwake", "pushwake-omemo", "XMPPModules",

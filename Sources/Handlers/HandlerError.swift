@@ -98,6 +98,8 @@ extension ErrorCode where Failure == HandlerError {
     package static var databaseOlder: Self { Self(rawValue: "database-older") }
     /// The file is a SQLite database of another program.
     package static var databaseForeign: Self { Self(rawValue: "database-foreign") }
+    /// The store was moved to another database, or is being moved; see `StoreMove` of `HandlersPostgres`.
+    public static var databaseMoved: Self { Self(rawValue: "database-moved") }
     /// The file cannot be opened.
     public static var databaseUnavailable: Self { Self(rawValue: "database-unavailable") }
     /// The disk is full or failed.

@@ -38,7 +38,8 @@ struct NodeTable {
                 step INTEGER NOT NULL,
                 lease INTEGER NOT NULL,                 -- NULL, which is refused, from the fence on
                 ended_at INTEGER);
-            """
+            """,
+            MigrationTexts.table,
         ])
 
     // The text of the statements is that of PostgreSQL alone.

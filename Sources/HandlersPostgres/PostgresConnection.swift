@@ -329,7 +329,9 @@ final class PostgresConnection: SQLConnection {
             return (try? connected()) != nil
         case .asNewNode:
             conflicts += 1
-            return conflicts <= Self.conflictLimit && (try? node?.registerAnew()) != nil
+            guard conflicts <= Self.conflictLimit, (try? node?.registerAnew()) != nil else { return false }
+            // Moved meanwhile: the move found no node that could commit.
+            return (try? MoveMark.refuse(in: self)) != nil
         }
     }
 

@@ -24,13 +24,17 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
     func migrate(to schemas: [Schema]) throws(HandlerError) -> [String] {
         let schemas = [NodeTable.schema] + schemas
         try Schema.checkModules(of: schemas)
-        if try Schema.areCurrent(schemas, in: steps) { return [] }
+        if try Schema.areCurrent(schemas, in: steps), try MigrationTexts.areKept(schemas, in: steps) {
+            return []
+        }
         var migrated: [String] = []
         steps.beCareful()
         try steps.begin()
         try steps.rollingBackOnError { () throws(HandlerError) in
+            try MoveMark.refuseOld(in: steps)
             // Looks again: another process may have been first.
             migrated = try Schema.migrate(schemas, in: steps)
+            try MigrationTexts.keep(schemas, in: steps)
             try steps.commit()
         }
         return migrated

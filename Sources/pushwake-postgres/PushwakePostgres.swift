@@ -16,9 +16,10 @@ struct PushwakePostgres {
         switch words.first {
         case "inspect": return try InspectCommand(rest, opener).run()
         case "report": return try ReportCommand(rest, opener).run()
+        case "store": return try StoreMoveCommand(rest).run()
         default:
             throw UsageError(
-                "for a store on PostgreSQL there is no command '\(words.first ?? "")'; there are inspect and report"
+                "for a store on PostgreSQL there is no command '\(words.first ?? "")'; there are inspect, report and store"
             )
         }
     }

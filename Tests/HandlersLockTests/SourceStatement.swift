@@ -32,6 +32,10 @@ struct SourceStatement {
         }
     }
 
+    /// Files whose statements read the catalog of SQLite, and tables that the libraries do not know; `MovedServer` does the same for
+    /// PostgreSQL.
+    private static let catalogReaders = ["MovedFile.swift"]
+
     /// The literals of a folder that begin like a statement, each with its file and the code of that file.
     private static func literals(
         in folder: String, beginning words: Regex<(Substring, Substring)>
@@ -41,7 +45,9 @@ struct SourceStatement {
         let files = FileManager.default.enumerator(at: sources, includingPropertiesForKeys: nil)
         var found: [(file: String, sql: String, code: String)] = []
         while let file = files?.nextObject() as? URL {
-            guard file.pathExtension == "swift" else { continue }
+            guard file.pathExtension == "swift", !catalogReaders.contains(file.lastPathComponent) else {
+                continue
+            }
             let code = try String(contentsOf: file, encoding: .utf8)
             // Several statements in one literal are a migration, which runs once.
             for literal in literals(in: code) where !literal.contains(";") {

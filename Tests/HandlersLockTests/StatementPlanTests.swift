@@ -125,6 +125,9 @@ import XMPPModules
         "DELETE FROM pubsub_seen_item WHERE row IN ( SELECT row FROM ( SELECT row, row_number()",
         // A built-in fault.
         "UPDATE handler SET due = NULL WHERE due > ?",
+        // The store is moved, with every row.
+        "SELECT id FROM account ORDER BY id", "UPDATE ownership SET owner = NULL, slot = NULL",
+        "UPDATE session SET open_number = NULL",
         // Commands of a person.
         "SELECT a.id, a.jid, o.device, o.identity FROM account a",
         "SELECT count(*) FROM message",

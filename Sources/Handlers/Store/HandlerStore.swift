@@ -102,18 +102,21 @@ public final class HandlerStore: Sendable {
     /// Opens or creates a store on other services than those of the machine.
     package convenience init(
         path: String, registry: HandlerRegistry, schemas: [Schema], role: Role, synchronous: Synchronous,
-        busyTimeout: Int, time: TimeSource, log: HandlerLog?, system: SystemServices
+        busyTimeout: Int, time: TimeSource, log: HandlerLog?, system: SystemServices, toMove: Bool = false
     ) throws {
         let database = try SQLiteDatabase(
             path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout), system: system)
         try self.init(
-            database, registry: registry, schemas: schemas, role: role, time: time, log: log, system: system)
+            database, registry: registry, schemas: schemas, role: role, time: time, log: log, system: system,
+            toMove: toMove)
     }
 
     /// Opens or creates a store in a database of any engine.
+    ///
+    /// - Parameter toMove: Whether also one is opened that is being moved.
     package init(
         _ database: any StoreDatabase, registry: HandlerRegistry, schemas: [Schema], role: Role,
-        time: TimeSource, log: HandlerLog?, system: SystemServices
+        time: TimeSource, log: HandlerLog?, system: SystemServices, toMove: Bool = false
     ) throws {
         self.database = database
         path = database.path
@@ -130,6 +133,8 @@ public final class HandlerStore: Sendable {
             try database.connection.recover(slot: slot, runningCall, now: time.wall())
         }
         narrowedFiles = database.narrowedFiles + slot.narrowedFiles
+        // After the place is taken: a move looks who has one after it has marked the store.
+        if !toMove { try MoveMark.refuse(in: database.connection) }
         try recoverDead()
         try database.settle(in: self)
         try requeueKnown()
@@ -154,7 +159,7 @@ public final class HandlerStore: Sendable {
     package var losses: Int { database.losses }
 
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.
-    func recoverDead() throws(HandlerError) {
+    package func recoverDead() throws(HandlerError) {
         let now = time.wall()
         var (isPrepared, isAnythingFree) = (false, false)
         try slot.recoverDead { (slot, runningCall) throws(HandlerError) in

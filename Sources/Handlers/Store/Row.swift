@@ -116,6 +116,25 @@ public struct Row: ~Copyable {
         }
     }
 
+    /// Returns a column with its storage class; nil for a text that is no UTF-8.
+    package func value(_ column: Int) -> SQLValue? {
+        guard case .statement(let statement) = source else {
+            guard case .values(let values) = source else { return nil }
+            return values[column]
+        }
+        switch sqlite3_column_type(statement, Int32(column)) {
+        case SQLITE_INTEGER: return .integer(integer(column))
+        case SQLITE_FLOAT: return .real(real(column))
+        case SQLITE_BLOB: return .blob(blob(column))
+        case SQLITE_TEXT:
+            guard let text = sqlite3_column_text(statement, Int32(column)) else { return .text("") }
+            let count = Int(sqlite3_column_bytes(statement, Int32(column)))
+            return String(validating: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
+                .map { .text($0) }
+        default: return .null
+        }
+    }
+
     /// Returns a column as an integer, or nil.
     ///
     /// - Parameter column: The column, from 0.

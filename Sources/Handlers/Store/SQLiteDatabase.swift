@@ -42,6 +42,7 @@ final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
         var migrated: [String] = []
         try file.begin()
         try file.rollingBackOnError { () throws(HandlerError) in
+            try MoveMark.refuseOld(in: file)
             // Looks again: another process may have been first.
             if try !file.isOwn() {
                 try file.executeOnce("PRAGMA application_id = \(SQLiteConnection.applicationID)")

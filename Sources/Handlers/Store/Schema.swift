@@ -14,6 +14,9 @@ public struct Schema: Sendable {
     package let migrations: [String]
     /// The module's own handlers; every store that has its tables knows them. The limit of a chain does not end them.
     package let handlers: [any DurableHandler.Type]
+    /// Prepares the module's rows for a move to another database, in the store that is left, whose file has that path: removes what
+    /// belongs to the place and not to the store. Refuses, by throwing, a store that is older than what others know of it.
+    package var leave: (@Sendable (_ step: borrowing Step, _ filePath: String) throws -> Void)?
 
     /// Describes the tables of a module.
     ///
@@ -206,6 +209,12 @@ public struct Schema: Sendable {
                 chain INTEGER NOT NULL,
                 ends INTEGER NOT NULL);                 -- whether the limit ends it, or it only hands on the limit
             CREATE INDEX chain_member_chain ON chain_member(chain, ends, handler);
+            """,
+            """
+            -- See `MoveMark`: the last move of the store to another database, and where it goes; NULL where it has arrived.
+            ALTER TABLE place ADD COLUMN move TEXT;
+            ALTER TABLE place ADD COLUMN moves_to TEXT;
+            ALTER TABLE place ADD COLUMN has_moved INTEGER NOT NULL DEFAULT 0;
             """,
         ])
 

@@ -140,7 +140,7 @@ extension Step {
     }
 
     /// Returns 16 random bytes in hexadecimal digits.
-    private static func makeName() -> String {
+    package static func makeName() -> String {
         var generator = Randomness()
         return (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }.hexadecimal
     }

@@ -152,6 +152,7 @@ extension SQLConnection {
             let version = try schema.version(in: self)
             guard version == 0 || version == schema.migrations.count else { throw older(schema, version) }
         }
+        try MoveMark.refuse(in: self)
     }
 
     private func older(_ schema: Schema, _ version: Int) -> HandlerError {

@@ -168,7 +168,7 @@ enum OmemoTables {
             SELECT account, jid, namespace, removed_at, device FROM (
                 SELECT account, jid, namespace, removed_at, device, row_number() OVER (
                     PARTITION BY account, jid, namespace ORDER BY removed_at DESC, device) AS place
-                FROM omemo_device WHERE removed_at IS NOT NULL)
+                FROM omemo_device WHERE removed_at IS NOT NULL) AS ranked
             WHERE place = 100)
         DELETE FROM omemo_device AS d WHERE removed_at IS NOT NULL AND EXISTS (
             SELECT 1 FROM last l WHERE l.account = d.account AND l.jid = d.jid AND l.namespace = d.namespace

@@ -77,6 +77,33 @@ extension CommandPage {
                 "pushwake report --store app.db --output app.html": "What waited, and since when?"
             ]),
         CommandPage(
+            name: "store", group: .store, words: "move",
+            summary: "move a store between SQLite and PostgreSQL",
+            description: [
+                "Moves all of a store into a database without one, in one transaction, and compares every row before it commits. Sessions, OMEMO ratchets, ids and idempotency keys go on. The store that is left stays as it is, retired: programs that open it are told where it went.",
+                "No program may have the store open. A move that was interrupted is run again with the same options, or undone with --undo as long as the target has nothing; until then the store opens for no program.",
+                "Tables of modules that this program does not know, such as those of your program or of OMEMO, are made as the store keeps them.",
+                "Runs pushwake-postgres, which stands beside this program: that one links libpq.",
+            ],
+            options: [
+                Option(
+                    "--from", "STORE", "The store: a file, or a connection string of libpq.", .store,
+                    isRequired: true),
+                Option(
+                    "--to", "STORE",
+                    "Where it goes: a file that is not there, or a database without a store.", .store,
+                    isRequired: true),
+                Option(
+                    "--without-standby",
+                    "Take a server without a synchronous standby: its commits die with its machine."),
+                Option("--undo", "Give the store back whose move was interrupted."),
+            ],
+            examples: [
+                "pushwake store move --from app.db --to 'host=pg1,pg2 dbname=bots target_session_attrs=read-write'":
+                    "From a file to a fleet.",
+                "pushwake store move --from postgresql://pg1/bots --to back.db": "And back.",
+            ]),
+        CommandPage(
             name: "omemo", group: .store, words: "[list [USER@DOMAIN]] | trust USER@DOMAIN KEY DECISION",
             summary: "show devices with their fingerprints, and set the trust in them",
             description: [

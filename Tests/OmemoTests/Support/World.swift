@@ -29,17 +29,23 @@ final class World {
         /// Every encrypted stanza that it sent, in order.
         var sent: [Element] = []
 
-        init(
+        static let schemas = Account.schemas + OmemoService.schemas + [RefreshAccount.notes]
+
+        convenience init(
             _ jid: String, clock: RefreshAccount.Clock, isBot: Bool,
             handlers: [any DurableHandler.Type] = [Heard.self, Reported.self]
         ) throws {
-            folder = try TemporaryFolder()
+            let folder = try TemporaryFolder()
+            let store = try HandlerStore(
+                path: folder.path + "/store.db", registry: HandlerRegistry(handlers), schemas: Self.schemas,
+                time: clock.source)
+            try self.init(jid, store, in: folder, isBot: isBot)
+        }
+
+        /// A device whose store may have its keys already.
+        init(_ jid: String, _ store: HandlerStore, in folder: TemporaryFolder, isBot: Bool = false) throws {
+            (self.folder, self.store) = (folder, store)
             self.jid = try JID(jid)
-            store = try HandlerStore(
-                path: folder.path + "/store.db",
-                registry: HandlerRegistry(handlers),
-                schemas: Account.schemas + OmemoService.schemas + [RefreshAccount.notes],
-                time: TimeSource(wall: { Timestamp(milliseconds: clock.now) }))
             var configuration = AccountConfiguration(jid: self.jid.bare, password: "none")
             configuration.log = log.log
             configuration.modules =
@@ -308,4 +314,8 @@ final class World {
         let item = try #require(items.first { $0.id == version.bundleItem(device) })
         return try OmemoBundle(item.payload, version)
     }
+}
+
+extension RefreshAccount.Clock {
+    var source: TimeSource { TimeSource(wall: { Timestamp(milliseconds: self.now) }) }
 }
