@@ -24,11 +24,14 @@ extension PostgresConnection {
     }
 
     func hasTable(_ name: String) throws(HandlerError) -> Bool {
+        if knownTables.contains(name) { return true }
         var isThere = false
         try run("SELECT to_regclass(?) IS NOT NULL", binding: [.text(name)]) { (row) throws(HandlerError) in
             isThere = row.integer(0) != 0
             return true
         }
+        // One that the open step has made may be undone; all others stay.
+        if isThere, !hasWritten { knownTables.insert(name) }
         return isThere
     }
 

@@ -42,7 +42,7 @@ final class PostgresConnection: SQLConnection {
     private var conflicts = 0
     private(set) var isOpen = false
     /// Whether the open step is known to have written something.
-    private var hasWritten = false
+    private(set) var hasWritten = false
     /// The savepoints of the open step, and whether something was written since each.
     private var savepoints: [Bool] = []
     /// For ``insert(_:binding:)``.
@@ -51,6 +51,8 @@ final class PostgresConnection: SQLConnection {
     var node: Node?
     /// The number of the node by which the connection is called.
     private var calledNumber: Int?
+    /// Tables that are there.
+    var knownTables: Set<String> = []
     /// The node's number in the open step.
     private var openNumber = 0
     /// The number of the step that commits.
@@ -80,6 +82,7 @@ final class PostgresConnection: SQLConnection {
     func connected() throws(HandlerError) -> PostgresLink {
         if let link, !link.isLost { return link }
         drawnIDs.forget()
+        knownTables = []
         link = nil
         calledNumber = nil
         let new = try wasConnected ? reconnect() : options.connect(isReader: isReader)
@@ -146,8 +149,9 @@ final class PostgresConnection: SQLConnection {
             if let node { try verify(link, node) }
             do throws(PostgresError) {
                 if let node { try call(link, node.number) }
+                let lock = try link.statement(Self.lockSteps)
                 try link.send("BEGIN")
-                try link.send(Self.lockSteps)
+                try link.send(lock, PostgresValues())
                 break
             } catch {
                 attempts += 1
@@ -227,9 +231,10 @@ final class PostgresConnection: SQLConnection {
         }
         let isEarly = isSure && options.durability != nil && node?.hasOthers == true
         do throws(PostgresError) {
+            let awaitLog = isEarly ? try link.statement(Self.awaitLog) : nil
             if isEarly { try link.send("SET LOCAL synchronous_commit = off") }
             try link.send("COMMIT")
-            if isEarly { try link.send(Self.awaitLog) }
+            if let awaitLog { try link.send(awaitLog, PostgresValues()) }
             try link.receive(isLast: true) { result in
                 if result.command == "COMMIT" { isCommitted = true }
                 if result.command == "INSERT", result.changedRows > 0 { isStored = true }

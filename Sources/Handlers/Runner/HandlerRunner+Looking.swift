@@ -6,14 +6,17 @@ extension HandlerRunner {
     /// What is due in a scope and can be taken here: what has expired, then what runs under a lease, of which few are
     /// taken at a time, then what runs in the step, longest due first.
     ///
-    /// - Parameter leasesTaken: The number of leases that this step takes for the runner.
+    /// - Parameters:
+    ///   - leasesTaken: The number of leases that this step takes for the runner.
+    ///   - next: When the next row of each caller is due.
     func everythingDue(
-        in scope: HandlerScope?, leasesTaken: Int, _ transaction: Transaction
+        in scope: HandlerScope?, leasesTaken: Int, _ next: [Caller: Timestamp], _ transaction: Transaction
     ) throws -> [Transaction.Due] {
         var due = try expired(in: scope, transaction)
         var inStep: [Transaction.Due] = []
         var leases = leasesLeft - leasesTaken
-        for caller in Caller.open(to: store.role, leasing: true) {
+        for caller in Caller.open(to: store.role, leasing: true)
+        where next[caller].map({ $0 <= transaction.now }) ?? false {
             let limit = caller.isLeased ? min(leases, RunnerLoop.batchLimit) : RunnerLoop.batchLimit
             let rows = limit > 0 ? try transaction.due(in: scope, caller: caller, limit: limit) : []
             if caller.isLeased { leases -= rows.count }
@@ -68,15 +71,17 @@ extension HandlerRunner {
     /// Returns when something is due next in a scope.
     ///
     /// - Parameters:
+    ///   - next: When the next row of each caller is due.
     ///   - leasesTaken: The number of leases that this step takes for the runner.
     ///   - isServed: Whether one of them is for this scope.
     func times(
-        of scope: HandlerScope?, leasesTaken: Int, isServed: Bool, _ transaction: Transaction
+        of scope: HandlerScope?, _ next: [Caller: Timestamp], leasesTaken: Int, isServed: Bool,
+        _ transaction: Transaction
     ) throws -> DueTimes {
         var times = DueTimes()
         var isStarved = false
         for caller in Caller.open(to: store.role, leasing: true) {
-            guard let due = try transaction.nextDue(in: scope, caller: caller) else { continue }
+            guard let due = next[caller] else { continue }
             if caller.isLeased, due <= transaction.now, leasesLeft <= leasesTaken {
                 isStarved = true
             } else {

@@ -226,25 +226,28 @@ extension RunnerLoop {
                     }
                     let before = leases.count
                     var placed: Int
+                    var next = try step.transaction.nextDue(in: scope)
                     repeat {
                         placed = step.transaction.newDue.placed
                         let taken = leases.count { $0.runner === runner }
-                        for due in try runner.everythingDue(
-                            in: scope, leasesTaken: taken, step.transaction)
-                        {
+                        let everythingDue = try runner.everythingDue(
+                            in: scope, leasesTaken: taken, next, step.transaction)
+                        for due in everythingDue {
                             count += 1
                             if let lease = try runner.deliver(due, in: scope, step.transaction) {
                                 leases.append((runner, lease))
                             }
                             if store.time.monotonic() >= end { break }
                         }
+                        if !everythingDue.isEmpty { next = try step.transaction.nextDue(in: scope) }
                         // A handler that has ended in this step gave its place in a lane to the next one, which is due now.
                     } while step.transaction.newDue.placed > placed && count < Self.batchLimit
                         && store.time.monotonic() < end
                     let taken = leases.count { $0.runner === runner }
                     found.append(
                         try runner.times(
-                            of: scope, leasesTaken: taken, isServed: leases.count > before, step.transaction))
+                            of: scope, next, leasesTaken: taken, isServed: leases.count > before,
+                            step.transaction))
                     if count >= Self.batchLimit || store.time.monotonic() >= end { break }
                 }
                 return (found, leases)

@@ -65,15 +65,26 @@ extension Transaction {
         }
     }
 
-    /// When the next row of a scope is due, in wall time.
-    func nextDue(in scope: HandlerScope?, caller: Caller) throws(HandlerError) -> Timestamp? {
-        try connection.first(
-            """
-            SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND lane = ? AND due IS NOT NULL
-            ORDER BY due LIMIT 1
-            """, [scope?.rawValue, caller.rawValue]
-        ) { $0.timestamp(0) }
+    /// When the next row of a scope is due for each caller that has one, in wall time.
+    func nextDue(in scope: HandlerScope?) throws(HandlerError) -> [Caller: Timestamp] {
+        try connection.first(Self.selectNextDue, [scope?.rawValue]) { row in
+            var next: [Caller: Timestamp] = [:]
+            for (column, caller) in Caller.allCases.enumerated() {
+                next[caller] = row.optionalTimestamp(column)
+            }
+            return next
+        } ?? [:]
     }
+
+    /// One statement for all callers, as each takes a round trip where the database is on another machine.
+    private static let selectNextDue =
+        "SELECT "
+        + Caller.allCases.map {
+            """
+            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = \($0.rawValue) AND due IS NOT NULL
+                ORDER BY due LIMIT 1)
+            """
+        }.joined(separator: ", ")
 
     /// When the next row of a scope is due, in its connected time.
     func nextConnectedDue(in scope: HandlerScope?) throws(HandlerError) -> Duration? {
