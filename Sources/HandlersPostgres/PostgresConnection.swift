@@ -229,10 +229,11 @@ final class PostgresConnection: SQLConnection {
                 try write(sql, binding: values)
             }
         }
-        let isEarly = isSure && options.durability != nil && node?.hasOthers == true
+        // Also after a step that has only read: what it does next may come from a commit that is not on the standby.
+        let isAwaited = options.durability != nil && node?.hasOthers == true
         do throws(PostgresError) {
-            let awaitLog = isEarly ? try link.statement(Self.awaitLog) : nil
-            if isEarly { try link.send("SET LOCAL synchronous_commit = off") }
+            let awaitLog = isAwaited ? try link.statement(Self.awaitLog) : nil
+            if isAwaited, isSure { try link.send("SET LOCAL synchronous_commit = off") }
             try link.send("COMMIT")
             if let awaitLog { try link.send(awaitLog, PostgresValues()) }
             try link.receive(isLast: true) { result in

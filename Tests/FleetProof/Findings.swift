@@ -1,5 +1,6 @@
 import Foundation
 import Simulation
+import XMPPCore
 
 /// What a run has shown.
 struct Findings: Encodable {
@@ -41,6 +42,8 @@ struct Findings: Encodable {
     /// Messages that were answered in a second without faults.
     var calmRate: Double?
     var isComplete: Bool
+    /// What the server saw of some sessions that were begun anew.
+    var stories: [String] = []
 
     struct Wrong: Encodable {
         var what: String
@@ -55,7 +58,7 @@ struct Findings: Encodable {
                 + Faults.Kind.allCases.map { "\($0.rawValue) \(faults[$0.rawValue, default: 0])" }.joined(
                     separator: ", ")
         ]
-        lines += wrongs.map { "  \($0.what): \($0.count)" }
+        lines += wrongs.map { "  \($0.what): \($0.count)" } + stories
         for kind in Faults.Kind.allCases {
             if let waits = resumed[kind.rawValue] {
                 lines.append("  accounts without stream after \(kind.rawValue): \(waits.text)")
@@ -72,11 +75,14 @@ struct Findings: Encodable {
 }
 
 extension Findings {
-    init(_ fleet: Fleet, _ losses: [Faults.Loss], seconds: Int, calmRate: Double?, isComplete: Bool) throws {
+    init(
+        _ fleet: Fleet, _ losses: [Faults.Loss], from begin: Int64, seconds: Int, calmRate: Double?,
+        isComplete: Bool
+    ) throws {
         let sent = fleet.peer.sent
         let toFinish = sent.indices.count { $0 % 5 == 0 }
         func number(_ sql: String) throws -> Int { Int(try fleet.query(sql)) ?? -1 }
-        let streams = Streams(fleet)
+        let streams = Streams(fleet, from: begin)
         (machines, isOfNamespaces, accounts) = (
             fleet.members.count, fleet.servers.network != nil, fleet.size.accounts
         )
@@ -100,6 +106,7 @@ extension Findings {
             Wrong(what: "commits of a fenced machine", count: number("SELECT count(*) FROM stale")),
             Wrong(what: "sessions begun anew", count: streams.begunAnew),
         ]
+        stories = Array(streams.stories.prefix(5))
         resumed = [:]
         for kind in Faults.Kind.allCases {
             let waits = losses.filter { $0.kind == kind }.flatMap { loss in
@@ -130,19 +137,32 @@ extension Findings {
 /// When the XMPP server saw the stream of each account begin.
 private struct Streams {
     private var begins: [Int: [Int64]] = [:]
-    /// How many sessions were begun beside the first of each account.
+    /// How many sessions were begun after the first of each account.
     private(set) var begunAnew = 0
+    /// What the server saw of accounts of which it saw that, up to there.
+    private(set) var stories: [String] = []
 
-    init(_ fleet: Fleet) {
+    /// - Parameter begin: Before it, sessions end that were not stored yet.
+    init(_ fleet: Fleet, from begin: Int64) {
         var bound: Set<Int> = []
-        for entry in fleet.servers.server.log.entries where entry.event == .bound || entry.event == .resumed {
+        var recent: [JID: [String]] = [:]
+        for entry in fleet.servers.server.log.entries where ![.received, .delivered].contains(entry.event) {
+            if let jid = entry.jid?.bare {
+                recent[jid, default: []].append(
+                    "\(entry.time.milliseconds % 1_000_000) \(entry.event.rawValue) on \(entry.connection)")
+            }
+            guard entry.event == .bound || entry.event == .resumed else { continue }
             guard let name = entry.jid?.local?.description, name.hasPrefix("u"),
                 let account = Int(name.dropFirst())
             else {
                 continue
             }
             begins[account, default: []].append(entry.time.milliseconds)
-            if entry.event == .bound, !bound.insert(account).inserted { begunAnew += 1 }
+            if entry.event == .bound, !bound.insert(account).inserted, entry.time.milliseconds >= begin {
+                begunAnew += 1
+                let story = entry.jid.flatMap { recent[$0.bare] }?.suffix(12) ?? []
+                stories.append("  \(name): \(story.joined(separator: ", "))")
+            }
         }
     }
 

@@ -147,7 +147,8 @@ import Testing
             #expect(try store.texts() == ["other"])
             program.thaw()
             try program.write("go on")
-            try program.expect("stored in run 2")
+            // On a busy machine it is taken for dead once more.
+            #expect(try program.expect(prefix: "stored in run ") != "stored in run 1")
             #expect(try store.texts() == ["other", "held"])
         }
     }
@@ -264,6 +265,10 @@ private final class NodeProgram {
 
     func expect(_ line: String) throws {
         _ = try child.output?.readLine(deadline: .now + .seconds(40)) { $0 == line }
+    }
+
+    func expect(prefix: String) throws -> String? {
+        try child.output?.readLine(deadline: .now + .seconds(40)) { $0.hasPrefix(prefix) }
     }
 
     func write(_ line: String) throws { try child.write(line + "\n") }
