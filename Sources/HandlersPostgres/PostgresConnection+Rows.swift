@@ -25,18 +25,24 @@ extension PostgresConnection {
 
     func hasTable(_ name: String) throws(HandlerError) -> Bool {
         if knownTables.contains(name) { return true }
-        var isThere = false
-        try run("SELECT to_regclass(?) IS NOT NULL", binding: [.text(name)]) { (row) throws(HandlerError) in
-            isThere = row.integer(0) != 0
-            return true
-        }
+        let isThere = try findTable(name)
         // One that the open step has made may be undone; all others stay.
         if isThere, !hasWritten { knownTables.insert(name) }
         return isThere
     }
 
+    private func findTable(_ name: String) throws(HandlerError) -> Bool {
+        var isThere = false
+        try run("SELECT to_regclass(?) IS NOT NULL", binding: [.text(name)]) { (row) throws(HandlerError) in
+            isThere = row.integer(0) != 0
+            return true
+        }
+        return isThere
+    }
+
+    /// Asks each time: a read sees the state of the database at its first query.
     func checkIsStore() throws(HandlerError) {
-        guard try hasTable("module_schema") else {
+        guard try findTable("module_schema") else {
             throw HandlerError(
                 .databaseForeign,
                 "the database \(path) holds no store; open it once with the program that it belongs to")

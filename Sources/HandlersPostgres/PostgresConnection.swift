@@ -219,16 +219,8 @@ final class PostgresConnection: SQLConnection {
         }
         step += 1
         let isSure = hasWritten
-        var (isStored, isCommitted) = (isSure, false)
-        if node != nil {
-            let sql = isSure ? NodeTable.storeStep : NodeTable.storeStepIfWritten
-            let values = [SQLValue.integer(Int64(openNumber)), .integer(step)]
-            if mode == .careful {
-                isStored = try execute(sql, binding: values) > 0
-            } else {
-                try write(sql, binding: values)
-            }
-        }
+        var (isStored, isCommitted) = (false, false)
+        if node != nil { isStored = try storeStep(isSure: isSure) }
         // Also after a step that has only read: what it does next may come from a commit that is not on the standby.
         let isAwaited = options.durability != nil && node?.hasOthers == true
         do throws(PostgresError) {
@@ -259,6 +251,18 @@ final class PostgresConnection: SQLConnection {
         mode = .optimistic
         conflicts = 0
         if node != nil, isStored { committed = (openNumber, step) }
+    }
+
+    /// Stores the number of the open step, which is refused when the node was fenced.
+    ///
+    /// - Parameter isSure: Whether the step has written something; if not, the server decides.
+    /// - Returns: Whether that is known already.
+    private func storeStep(isSure: Bool) throws(HandlerError) -> Bool {
+        let sql = isSure ? NodeTable.storeStep : NodeTable.storeStepIfWritten
+        let values = [SQLValue.integer(Int64(openNumber)), .integer(step)]
+        if mode == .careful { return try execute(sql, binding: values) > 0 }
+        try write(sql, binding: values)
+        return isSure
     }
 
     /// Whether a step is committed whose connection was lost in its commit. The number of the transaction would not tell: a standby
