@@ -55,11 +55,12 @@ world: ## run simulated worlds, a quarter of the time with OMEMO, with a differe
 	@.build/release/pushwake-world --seconds $$(( $(or $(SECONDS),60) * 3 / 4 )) $(if $(SEED),--seed $(SEED))
 	@.build/release/pushwake-omemo world --seconds $$(( ($(or $(SECONDS),60) + 3) / 4 )) $(if $(SEED),--seed $(SEED))
 
-fleet: ## machines that share accounts on PostgreSQL die, freeze and are cut off, and primaries are killed, under load; SECONDS=600, MACHINES=4, ACCOUNTS=200, RATE=200, SEED=number
+fleet: ## machines that share accounts on PostgreSQL die, freeze and are cut off, and primaries are killed, under load; SECONDS=600, MACHINES=4, ACCOUNTS=1000, RATE=167, SEED=number, JSON=file, REPORT=file
 	@scripts/setup.sh test
 	@swift build -c release --product fleet-proof
-	@.build/release/fleet-proof --seconds $(or $(SECONDS),600) --machines $(or $(MACHINES),4) --accounts $(or $(ACCOUNTS),200) \
-	    --rate $(or $(RATE),200) --seed $(or $(SEED),1)
+	@.build/release/fleet-proof --seconds $(or $(SECONDS),600) --machines $(or $(MACHINES),4) \
+	    --accounts $(or $(ACCOUNTS),1000) --rate $(or $(RATE),167) --seed $(or $(SEED),1) \
+	    $(if $(JSON),--json $(JSON)) --report $(or $(REPORT),.build/fleet.html)
 
 fleet-server: ## run a primary and a synchronous standby of PostgreSQL to try a store with, until Ctrl-C; PORT=, STANDBY_PORT=, FOLDER=
 	@scripts/setup.sh postgres

@@ -53,9 +53,9 @@ echo "altered stores: every column with every value"
 ALTERED_VALUES=all swift test --skip-build --disable-xctest --filter AlteredStoreTests
 echo "handlers: 1000000, $kills kills"
 HANDLERS_COUNT=1000000 HANDLERS_KILLS=$kills swift test --skip-build --disable-xctest --filter ConservationTests/twoWorkers
-echo "a fleet: 200 accounts on 4 machines for ten minutes"
+echo "a fleet: 1000 accounts on 4 machines for ten minutes"
 swift build -c release --product fleet-proof
-.build/release/fleet-proof --seconds 600 --accounts 200 --seed "$seed"
+.build/release/fleet-proof --seed "$seed"
 echo "handlers with each step run twice, on PostgreSQL"
 swift build --build-tests
 HANDLERS_TEST_ENGINE=postgres-twice swift test --skip-build --disable-xctest --filter '^HandlersTests[./]'

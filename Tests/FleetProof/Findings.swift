@@ -92,6 +92,9 @@ extension Findings {
             Wrong(what: "messages not answered", count: sent.count { $0.answers == 0 }),
             Wrong(what: "messages answered twice", count: sent.count { $0.answers > 1 }),
             Wrong(
+                what: "second answers lost or repeated",
+                count: sent.count { $0.secondAnswers != ($0.isAnsweredTwice ? 1 : 0) }),
+            Wrong(
                 what: "messages not handled",
                 count: sent.count - number("SELECT count(DISTINCT name) FROM handled")),
             Wrong(

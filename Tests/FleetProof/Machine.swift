@@ -7,6 +7,10 @@ import XMPPCore
 /// A machine of the fleet: a process that shares the accounts with the others. Its store is known to its handlers.
 enum Machine {
     nonisolated(unsafe) static var store: HandlerStore?
+    nonisolated(unsafe) static var host: AccountHost?
+    /// Accounts for which each machine also sends while another one has their streams: the first ones of all.
+    nonisolated(unsafe) static var outside: [JID: Account] = [:]
+    static let outsideCount = 100
 
     static let schema = Schema(
         module: "fleet",
@@ -31,19 +35,27 @@ enum Machine {
                 Machine.store?.slotNumber ?? 0, call.step.now)
             _ = try call.account.send(Message(to: from, id: "re-\(name)", body: "done"), in: call.step)
             if name.hasSuffix("0") || name.hasSuffix("5") {
-                _ = try call.step.schedule(Finish(name: name).durable, after: .milliseconds(100))
+                let finish = Finish(name: name, account: call.account.configuration.jid.description)
+                _ = try call.step.schedule(finish.durable, after: .milliseconds(100))
             }
         }
     }
 
+    /// Sends a second answer for some accounts, whichever machine has their streams.
     struct Finish: Handler {
         static let id = "fleet.finish"
         var name: String
+        var account: String
 
         func run(_ call: borrowing Call<TimerFired>) throws {
             try call.step.write(
                 "INSERT INTO finished(name, node, at) VALUES (?, ?, ?)", name,
                 Machine.store?.slotNumber ?? 0, call.step.now)
+            let jid = try JID(account)
+            guard let outside = Machine.outside[jid] else { return }
+            let peer = try JID("peer@localhost/bot")
+            _ = try (Machine.host?.account(jid) ?? outside).send(
+                Message(to: peer, id: "fin-\(name)", body: "finished"), in: call.step)
         }
     }
 
@@ -66,7 +78,11 @@ enum Machine {
             configuration.trust = .file(path: arguments[4])
             return configuration
         }
+        for configuration in configurations.prefix(outsideCount) {
+            outside[configuration.jid] = try Account(configuration, store: store)
+        }
         let host = try AccountHost()
+        Machine.host = host
         let share = host.share(configurations, in: store) { account in
             try await account.listen(as: "fleet", Answer().durable)
         } failed: { jid, error in

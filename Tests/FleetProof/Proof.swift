@@ -76,7 +76,7 @@ final class Proof {
 
     private func isDone() throws -> Bool {
         let sent = fleet.peer.sentCount
-        guard fleet.peer.answeredCount >= sent else { return false }
+        guard fleet.peer.answeredCount >= sent, fleet.peer.unfinishedCount == 0 else { return false }
         return try fleet.query("SELECT count(DISTINCT name) FROM finished") == "\((sent + 4) / 5)"
     }
 

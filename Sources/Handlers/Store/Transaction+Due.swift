@@ -69,22 +69,23 @@ extension Transaction {
     func nextDue(in scope: HandlerScope?) throws(HandlerError) -> [Caller: Timestamp] {
         try connection.first(Self.selectNextDue, [scope?.rawValue]) { row in
             var next: [Caller: Timestamp] = [:]
-            for (column, caller) in Caller.allCases.enumerated() {
-                next[caller] = row.optionalTimestamp(column)
-            }
+            for caller in Caller.allCases { next[caller] = row.optionalTimestamp(Int(caller.rawValue)) }
             return next
         } ?? [:]
     }
 
     /// One statement for all callers, as each takes a round trip where the database is on another machine.
-    private static let selectNextDue =
-        "SELECT "
-        + Caller.allCases.map {
-            """
-            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = \($0.rawValue) AND due IS NOT NULL
+    private static let selectNextDue = """
+        SELECT
+            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = 0 AND due IS NOT NULL
+                ORDER BY due LIMIT 1),
+            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = 1 AND due IS NOT NULL
+                ORDER BY due LIMIT 1),
+            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = 2 AND due IS NOT NULL
+                ORDER BY due LIMIT 1),
+            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = 3 AND due IS NOT NULL
                 ORDER BY due LIMIT 1)
-            """
-        }.joined(separator: ", ")
+        """
 
     /// When the next row of a scope is due, in its connected time.
     func nextConnectedDue(in scope: HandlerScope?) throws(HandlerError) -> Duration? {

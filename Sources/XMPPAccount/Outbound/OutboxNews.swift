@@ -39,22 +39,31 @@ final class OutboxNews: Sendable {
 
     func remove(_ account: Int64) { state.withLock { $0.accounts[account] = nil } }
 
+    /// The number of rows that are read at a time.
+    private static let limit = 1000
+
     private func look() {
-        let newest = state.withLock { $0.newest }
         do {
-            let found = try store.read { snapshot in
-                try snapshot.all(
-                    "SELECT account, max(seq) FROM outbox WHERE seq > ? GROUP BY account", newest
-                ) { (account: $0.integer(0), seq: $0.integer(1)) }
-            }
-            let accounts = state.withLock { state in
-                state.newest = max(newest, found.map(\.seq).max() ?? 0)
-                return state.accounts
-            }
-            for (account, seq) in found { accounts[account]?(seq) }
+            while try lookOnce() == Self.limit {}
         } catch {
             // What there is, is found by a step of each.
             for record in state.withLock({ Array($0.accounts.values) }) { record(.max) }
         }
+    }
+
+    /// - Returns: The number of rows that were read.
+    private func lookOnce() throws -> Int {
+        let newest = state.withLock { $0.newest }
+        let found = try store.read { snapshot in
+            try snapshot.all(
+                "SELECT account, seq FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?", newest, Self.limit
+            ) { (account: $0.integer(0), seq: $0.integer(1)) }
+        }
+        let accounts = state.withLock { state in
+            state.newest = found.last?.seq ?? newest
+            return state.accounts
+        }
+        for (account, seq) in Dictionary(found.map { ($0.account, $0.seq) }, uniquingKeysWith: max) { accounts[account]?(seq) }
+        return found.count
     }
 }
