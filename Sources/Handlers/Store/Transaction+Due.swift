@@ -67,23 +67,24 @@ extension Transaction {
 
     /// When the next row of a scope is due for each caller that has one, in wall time.
     func nextDue(in scope: HandlerScope?) throws(HandlerError) -> [Caller: Timestamp] {
-        try connection.first(Self.selectNextDue, [scope?.rawValue]) { row in
+        let callers = Caller.allCases
+        return try connection.first(Self.selectNextDue, [scope?.rawValue] + callers.map(\.rawValue)) { row in
             var next: [Caller: Timestamp] = [:]
-            for caller in Caller.allCases { next[caller] = row.optionalTimestamp(Int(caller.rawValue)) }
+            for (column, caller) in callers.enumerated() { next[caller] = row.optionalTimestamp(column) }
             return next
         } ?? [:]
     }
 
-    /// One statement for all callers, as each takes a round trip where the database is on another machine.
+    /// One statement for all four callers, as each takes a round trip where the database is on another machine.
     private static let selectNextDue = """
         SELECT
-            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = 0 AND due IS NOT NULL
+            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = ?2 AND due IS NOT NULL
                 ORDER BY due LIMIT 1),
-            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = 1 AND due IS NOT NULL
+            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = ?3 AND due IS NOT NULL
                 ORDER BY due LIMIT 1),
-            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = 2 AND due IS NOT NULL
+            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = ?4 AND due IS NOT NULL
                 ORDER BY due LIMIT 1),
-            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = 3 AND due IS NOT NULL
+            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = ?5 AND due IS NOT NULL
                 ORDER BY due LIMIT 1)
         """
 

@@ -172,10 +172,10 @@ public final class AccountShare: Sendable {
         }
         await forEach(unwanted) { await self.giveBack($0) }
         if wanted.isEmpty { return }
-        let owners = try owners()
+        let owners = try owners(of: wanted.map(\.jid))
         // An owner that lives gives it back as soon as it has seen the same nodes.
         let free = wanted.filter { configuration in
-            owners[configuration.jid.description].map { $0 == own || !nodes.contains($0) } ?? true
+            owners[configuration.jid].map { $0 == own || !nodes.contains($0) } ?? true
         }
         await forEach(free) { await self.take($0) }
     }
@@ -184,35 +184,27 @@ public final class AccountShare: Sendable {
         state.withLock { $0.failedAt[jid].map { ContinuousClock.now < $0 + Self.retryPause } ?? false }
     }
 
-    /// The slots of the accounts' owners, by address.
-    private func owners() throws -> [String: Int] {
-        let found = try store.read { snapshot in
-            try snapshot.all(
-                """
-                SELECT account.jid, ownership.slot FROM account JOIN ownership ON ownership.account = account.id
-                WHERE ownership.slot IS NOT NULL
-                """
-            ) { (jid: $0.text(0), slot: Int($0.integer(1))) }
-        }
-        return Dictionary(found.map { ($0.jid, $0.slot) }) { first, _ in first }
-    }
-
-    /// The slot of an account's owner.
-    private func owner(of jid: JID) throws -> Int? {
+    /// The slots of the accounts' owners.
+    private func owners(of jids: [JID]) throws -> [JID: Int] {
         try store.read { snapshot in
-            try snapshot.first(
-                """
-                SELECT ownership.slot FROM account JOIN ownership ON ownership.account = account.id
-                WHERE account.jid = ?
-                """, jid.description
-            ) { $0.optionalInteger(0).map(Int.init) } ?? nil
+            var owners: [JID: Int] = [:]
+            for jid in jids {
+                owners[jid] =
+                    try snapshot.first(
+                        """
+                        SELECT ownership.slot FROM account JOIN ownership ON ownership.account = account.id
+                        WHERE account.jid = ?
+                        """, jid.description
+                    ) { $0.optionalInteger(0).map(Int.init) } ?? nil
+            }
+            return owners
         }
     }
 
     /// Gives back in the database what an account could not give back itself, because the database was away.
     private func release(as own: Int) throws {
         for jid in state.withLock({ $0.givenBack }) {
-            if state.withLock({ $0.taken[jid] == nil }), try owner(of: jid) == own {
+            if state.withLock({ $0.taken[jid] == nil }), try owners(of: [jid])[jid] == own {
                 try store.step { step in
                     try step.write(
                         """

@@ -63,7 +63,9 @@ final class OutboxNews: Sendable {
             state.newest = found.last?.seq ?? newest
             return state.accounts
         }
-        for (account, seq) in Dictionary(found.map { ($0.account, $0.seq) }, uniquingKeysWith: max) { accounts[account]?(seq) }
+        for (account, seq) in Dictionary(found.map { ($0.account, $0.seq) }, uniquingKeysWith: max) {
+            accounts[account]?(seq)
+        }
         return found.count
     }
 }
