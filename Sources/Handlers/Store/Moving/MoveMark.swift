@@ -41,12 +41,16 @@ package struct MoveMark: Equatable, Sendable {
         if try Schema.runtime.version(in: connection) >= firstVersion { try refuse(in: connection) }
     }
 
+    /// The most of a name that a message shows: what is stored may be altered.
+    private static let longestName = 500
+
     package func refusal(of path: String) -> HandlerError {
-        HandlerError(
+        let name = target.prefix(Self.longestName)
+        return HandlerError(
             .databaseMoved,
             hasMoved
-                ? "the store \(path) was moved to \(target); open that one"
-                : "the store \(path) is being moved to \(target), and the move has not ended; run it again, or undo it"
+                ? "the store \(path) was moved to \(name); open that one"
+                : "the store \(path) is being moved to \(name), and the move has not ended; run it again, or undo it"
         )
     }
 
