@@ -9,7 +9,7 @@ public import Handlers
 /// ```swift
 /// let move = StoreMove(
 ///     from: .file("bots.db"), to: .postgres("host=pg1,pg2 dbname=bots target_session_attrs=read-write"),
-///     schemas: [notes])
+///     schemas: [])
 /// let summary = try move.run()
 /// print("\(summary.rows) rows of \(summary.tables) tables")
 /// ```
@@ -36,6 +36,7 @@ public struct StoreMove: Sendable {
     /// What was moved.
     ///
     /// ```swift
+    /// let move = StoreMove(from: .file("bots.db"), to: .postgres("host=pg1 dbname=bots"), schemas: [])
     /// print("\(try move.run().rows) rows")
     /// ```
     public struct Summary: Hashable, Sendable {
@@ -143,7 +144,7 @@ public struct StoreMove: Sendable {
     /// Gives a store back whose move was interrupted, as long as the target does not have it.
     ///
     /// ```swift
-    /// try StoreMove(from: .file("bots.db"), to: .postgres("host=pg1 dbname=bots"), schemas: [notes]).undo()
+    /// try StoreMove(from: .file("bots.db"), to: .postgres("host=pg1 dbname=bots"), schemas: []).undo()
     /// ```
     ///
     /// - Throws: ``/Handlers/HandlerError`` with code `databaseMoved` when the target has everything: then run the move again;
