@@ -133,7 +133,7 @@ package final class PostgresServer: Sendable {
     // MARK: - Life
 
     /// Starts the server and waits until it accepts connections, after recovery if it was killed.
-    /// - Parameter patience: How long it may do nothing, neither write to its log nor use a processor, until it counts as stuck.
+    /// - Parameter patience: How long it may do nothing, neither write to its log, nor read files, nor use a processor, until it counts as stuck.
     /// - Throws: ``TestServerError`` `wrongState` when the server runs, or `startFailed` with the end of its log.
     package func start(patience: Duration = .seconds(30)) throws(TestServerError) {
         try process.start { () throws(TestServerError) in

@@ -25,7 +25,7 @@ package protocol TestServer: AnyObject, Sendable {
     var version: String { get }
 
     /// Starts the server and waits until it accepts clients.
-    /// - Parameter patience: How long it may do nothing, neither write to its log nor use a processor, until it counts as stuck.
+    /// - Parameter patience: How long it may do nothing, neither write to its log, nor read files, nor use a processor, until it counts as stuck.
     /// - Throws: ``TestServerError`` `notInstalled`, `wrongState` when the server runs, or `startFailed` with the end of its log.
     func start(patience: Duration) throws(TestServerError)
 
