@@ -37,8 +37,8 @@ struct Faults {
     private var undoing: [(at: Int64, machine: Int, undo: () throws -> Void)] = []
 
     /// - Parameter seconds: How long they last, at the rate of all.
-    init(_ seconds: Int, from start: Int64, _ random: inout SplitMix) {
-        waiting = Kind.allCases.flatMap { kind in
+    init(_ kinds: [Kind], _ seconds: Int, from start: Int64, _ random: inout SplitMix) {
+        waiting = kinds.flatMap { kind in
             Array(repeating: kind, count: max(1, kind.rate * seconds / 600))
         }.shuffled(using: &random)
         // The last one is to be over at the end.

@@ -42,7 +42,7 @@ struct Findings: Encodable {
     /// Messages that were answered in a second without faults.
     var calmRate: Double?
     var isComplete: Bool
-    /// What the server saw of some sessions that were begun anew.
+    /// What the server saw of some sessions that were new, and of the account of each kind of loss that waited longest.
     var stories: [String] = []
 
     struct Wrong: Encodable {
@@ -75,6 +75,9 @@ struct Findings: Encodable {
 }
 
 extension Findings {
+    /// The time in milliseconds above which the server's view of an account is told.
+    private static let isLong: Int64 = 8000
+
     init(
         _ fleet: Fleet, _ losses: [Faults.Loss], from begin: Int64, seconds: Int, calmRate: Double?,
         isComplete: Bool
@@ -114,10 +117,15 @@ extension Findings {
         for kind in Faults.Kind.allCases {
             let waits = losses.filter { $0.kind == kind }.flatMap { loss in
                 loss.accounts.compactMap { account in
-                    streams.next(of: account, after: loss.at).map { $0 - loss.at }
+                    streams.next(of: account, after: loss.at).map {
+                        (time: $0 - loss.at, account: account, loss: loss.at)
+                    }
                 }
             }
-            resumed[kind.rawValue] = Waits(waits)
+            resumed[kind.rawValue] = Waits(waits.map(\.time))
+            if let longest = waits.max(by: { $0.time < $1.time }), longest.time > Self.isLong {
+                stories.append("  \(kind.rawValue) \(streams.story(of: longest.account, longest.loss, begin))")
+            }
         }
         let promotionTimes = losses.compactMap { loss in loss.endedAt.map { (begin: loss.at, end: $0) } }
         promotions = Waits(promotionTimes.map { $0.end - $0.begin })
@@ -140,6 +148,8 @@ extension Findings {
 /// When the XMPP server saw the stream of each account begin.
 private struct Streams {
     private var begins: [Int: [Int64]] = [:]
+    /// All that the server saw of the streams of each account.
+    private var events: [Int: [(at: Int64, text: String)]] = [:]
     /// How many sessions were begun after the first of each account.
     private(set) var begunAnew = 0
     /// What the server saw of accounts of which it saw that, up to there.
@@ -154,6 +164,10 @@ private struct Streams {
                 recent[jid, default: []].append(
                     "\(entry.time.milliseconds % 1_000_000) \(entry.event.rawValue) on \(entry.connection)")
             }
+            if let local = entry.jid?.local?.description, local.hasPrefix("u"), let account = Int(local.dropFirst()) {
+                events[account, default: []].append(
+                    (entry.time.milliseconds, "\(entry.event.rawValue) on \(entry.connection)"))
+            }
             guard entry.event == .bound || entry.event == .resumed else { continue }
             guard let name = entry.jid?.local?.description, name.hasPrefix("u"),
                 let account = Int(name.dropFirst())
@@ -167,6 +181,13 @@ private struct Streams {
                 stories.append("  \(name): \(story.joined(separator: ", "))")
             }
         }
+    }
+
+    /// Returns what the server saw of an account from five seconds before a loss on, in milliseconds after the beginning.
+    func story(of account: Int, _ loss: Int64, _ begin: Int64) -> String {
+        let events = events[account, default: []].filter { $0.at >= loss - 5000 }.prefix(12)
+        return "u\(account) at \(loss - begin): "
+            + events.map { "\($0.at - begin) \($0.text)" }.joined(separator: ", ")
     }
 
     func next(of account: Int, after time: Int64) -> Int64? { begins[account]?.first { $0 >= time } }

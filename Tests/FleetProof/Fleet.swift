@@ -16,6 +16,7 @@ final class Fleet {
         /// How long messages are sent as fast as they are answered, after the faults, in seconds.
         var calm = 20
         var seed: UInt64 = 1
+        var faults = Faults.Kind.allCases
         /// Whether machines are process groups even where they could have networks of their own.
         var isWithoutNetworks = false
     }

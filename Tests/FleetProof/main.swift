@@ -2,7 +2,7 @@
 // end nothing is lost, nothing is repeated, and no machine has committed anything after the others took it for dead.
 //
 //     fleet-proof [--seconds 600] [--machines 4] [--accounts 1000] [--rate 167] [--calm 20] [--seed 1]
-//         [--groups] [--json FILE] [--report FILE]
+//         [--only kill|freeze|cut|primary] [--groups] [--json FILE] [--report FILE]
 //
 // A machine has a network namespace, or is a process group behind proxies with --groups and where none can be made.
 
@@ -33,6 +33,11 @@ while let word = rest.popFirst() {
     guard let value = rest.popFirst() else { fail("\(word) needs a value") }
     if ["--json", "--report"].contains(word) {
         files[word] = value
+        continue
+    }
+    if word == "--only" {
+        guard let kind = Faults.Kind(rawValue: value) else { fail("--only needs kill, freeze, cut or primary") }
+        size.faults = [kind]
         continue
     }
     guard let number = Int(value), number > 0 || word == "--calm" && number == 0 else {
