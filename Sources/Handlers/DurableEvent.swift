@@ -165,17 +165,23 @@ extension Transaction {
     /// count; only a wide span is worth counting.
     fileprivate func mayPost(_ name: String, in scope: HandlerScope?) throws(HandlerError) -> Bool {
         let span = try connection.first(
-            """
-            SELECT (SELECT id FROM event WHERE name = ?1 AND scope IS NOT DISTINCT FROM ?2 ORDER BY id DESC LIMIT 1)
-                - (SELECT id FROM event WHERE name = ?1 AND scope IS NOT DISTINCT FROM ?2 ORDER BY id LIMIT 1)
-            """, [name, scope?.rawValue]
+            scope == nil
+                ? """
+                SELECT
+                    (SELECT id FROM event WHERE name = ?1 AND scope IS NULL ORDER BY name DESC, scope DESC, id DESC LIMIT 1)
+                    - (SELECT id FROM event WHERE name = ?1 AND scope IS NULL ORDER BY name, scope, id LIMIT 1)
+                """
+                : """
+                SELECT (SELECT id FROM event WHERE name = ?1 AND scope = ?2 ORDER BY id DESC LIMIT 1)
+                    - (SELECT id FROM event WHERE name = ?1 AND scope = ?2 ORDER BY id LIMIT 1)
+                """, Self.values(name, scope)
         ) { $0.integer(0) }
         if span ?? 0 < Self.maximumEvents - 1 { return true }
         let count = try connection.first(
-            """
-            SELECT count(*) FROM
-                (SELECT 1 FROM event WHERE name = ? AND scope IS NOT DISTINCT FROM ? LIMIT ?) AS waiting
-            """, [name, scope?.rawValue, Self.maximumEvents]
+            scope == nil
+                ? "SELECT count(*) FROM (SELECT 1 FROM event WHERE name = ? AND scope IS NULL LIMIT ?) AS waiting"
+                : "SELECT count(*) FROM (SELECT 1 FROM event WHERE name = ? AND scope = ? LIMIT ?) AS waiting",
+            Self.values(name, scope) + [Self.maximumEvents]
         ) { $0.integer(0) }
         return count ?? 0 < Self.maximumEvents
     }
@@ -184,11 +190,19 @@ extension Transaction {
         _ kind: Event.Type, in scope: HandlerScope?
     ) throws(HandlerError) -> StoredEvent<Event>? {
         try connection.first(
-            """
-            SELECT id, payload, posted_at FROM event WHERE name = ? AND scope IS NOT DISTINCT FROM ?
-            ORDER BY id LIMIT 1
-            """, [Event.id, scope?.rawValue]
+            scope == nil
+                ? """
+                SELECT id, payload, posted_at FROM event WHERE name = ? AND scope IS NULL
+                ORDER BY name, scope, id LIMIT 1
+                """
+                : "SELECT id, payload, posted_at FROM event WHERE name = ? AND scope = ? ORDER BY id LIMIT 1",
+            Self.values(Event.id, scope)
         ) { StoredEvent(row: $0.integer(0), payload: $0.blob(1), postedAt: $0.timestamp(2)) }
+    }
+
+    /// The values of the conditions; see ``values(of:)``.
+    private static func values(_ name: String, _ scope: HandlerScope?) -> [any SQLConvertible] {
+        [name] + values(of: scope)
     }
 }
 

@@ -37,7 +37,7 @@ final class Node: ProcessPresence {
     var number: Int { loop.number }
     var isFenced: Bool { loop.isFenced }
     /// Whether other nodes have the database open, as far as is known.
-    var hasOthers: Bool { loop.hasOthers }
+    var hasOtherMachines: Bool { loop.hasOthers }
 
     func isAlive(slot: Int) -> Bool { loop.isAlive(slot) }
 

@@ -222,7 +222,7 @@ final class PostgresConnection: SQLConnection {
         var (isStored, isCommitted) = (false, false)
         if node != nil { isStored = try storeStep(isSure: isSure) }
         // Also after a step that has only read: what it does next may come from a commit that is not on the standby.
-        let isAwaited = options.durability != nil && node?.hasOthers == true
+        let isAwaited = options.durability != nil && node?.hasOtherMachines == true
         do throws(PostgresError) {
             let awaitLog = isAwaited ? try link.statement(Self.awaitLog) : nil
             if isAwaited, isSure { try link.send("SET LOCAL synchronous_commit = off") }

@@ -88,7 +88,7 @@ extension Account {
             connectedDeadline: TimeSource.sum(
                 connectedTime, terms.timeout ?? configuration.connectedRequestTimeout),
             timeoutPolicy: terms.policy, in: step)
-        try outbox.append(.request, id: iq.id, xml: xml, session: session, in: step)
+        try outbox.append(.request, id: iq.id, xml: xml, in: step)
         try Failpoint.afterBind.hit()
         wakeAfterCommit(step)
         return handler
@@ -142,7 +142,6 @@ extension Account {
             if let acknowledged { try step.bind(acknowledged) } else { HandlerID<StanzaAcknowledged>?.none }
         try outbox.append(
             .message, id: id, key: AcknowledgedStanza.storing(key), xml: xml,
-            session: sessions.openNumber(in: step),
             handler: handler, in: step)
         wakeAfterCommit(step)
         return id.string
@@ -169,7 +168,7 @@ extension Account {
         try ownPresence.record(presence, in: step)
         try outbox.append(
             .presence, id: presence.id, key: AcknowledgedStanza.storing(key), xml: xml,
-            session: sessions.openNumber(in: step), handler: handler, in: step)
+            handler: handler, in: step)
         wakeAfterCommit(step)
     }
 
@@ -198,11 +197,11 @@ extension Account {
     ///
     /// - Returns: False when there is no stream.
     package func sendFleeting(_ message: Element, in step: borrowing Step) throws -> Bool {
-        guard let session = try sessions.openNumber(in: step) else { return false }
+        guard try sessions.openNumber(in: step) != nil else { return false }
         try checkRoom(in: step)
         let xml = Serializer().bytes(try filtered(outgoing: message, in: step))
         try checkSize(xml, in: step)
-        try outbox.append(.fleeting, id: message["id"], xml: xml, session: session, in: step)
+        try outbox.append(.fleeting, id: message["id"], xml: xml, in: step)
         wakeAfterCommit(step)
         return true
     }
@@ -220,7 +219,7 @@ extension Account {
         if try isTooLarge(xml, in: step) {
             xml = Serializer().bytes(try refusal(of: iq, .resourceConstraint))
         }
-        try outbox.append(.reply, id: iq["id"], xml: xml, session: sessions.openNumber(in: step), in: step)
+        try outbox.append(.reply, id: iq["id"], xml: xml, in: step)
     }
 
     private func refusal(of answer: Element, _ condition: OpenName<StanzaError>) throws -> Element {
@@ -245,7 +244,7 @@ extension Account {
         // A program that takes over thousands of accounts finds most set, and needs no step for these.
         let isSet =
             try !isOrdered && !mailbox.isClosed
-            && store.read { try listeners.isSet(ListenerTable.messages, key: key, to: handler, in: $0) }
+            && store.peek { try listeners.isSet(ListenerTable.messages, key: key, to: handler, in: $0) }
         if isSet { return }
         try await perform { step in try self.listen(as: key, handler, ordered: isOrdered, in: step) }
     }

@@ -139,7 +139,7 @@ public final class Account: Sendable {
         _ configuration: AccountConfiguration, _ modules: ModuleList, _ places: any OwnerPlaces,
         _ store: HandlerStore
     ) throws -> Int64? {
-        try store.read { snapshot in
+        try store.peek { snapshot in
             guard try snapshot.hasTable("account"), try snapshot.hasTable("module") else { return nil }
             let account = try snapshot.first(
                 "SELECT id, copies, (SELECT copies FROM place) FROM account WHERE jid = ?",

@@ -14,12 +14,18 @@ extension OwnershipTable {
         sent: SentProgress?, isLocked: () -> Bool, in step: borrowing Step
     ) throws(HandlerError) {
         let isOlder = try sent?.isAhead(of: self, in: step) ?? false
-        let known = try step.first("SELECT copies FROM account WHERE id = ?", account) { $0.integer(0) }
+        let known = try step.first(
+            "SELECT copies, (SELECT copies FROM place) FROM account WHERE id = ?", account
+        ) { (account: $0.integer(0), place: $0.integer(1)) }
+        guard let known else { return }
+        var copies = known.place
         // Once: the number of the file, or another account of the database, may have shown it.
-        if isOlder, try step.copies == known { try step.recordCopy() }
-        let copies = try step.copies
+        if isOlder, copies == known.account {
+            try step.recordCopy()
+            copies = try step.copies
+        }
         // A live owner's session was begun, or found to be right, in this very database.
-        guard copies != known, isOlder || !isLocked() else { return }
+        guard copies != known.account, isOlder || !isLocked() else { return }
         try step.write("UPDATE account SET copies = ? WHERE id = ?", copies, account)
         try SessionTable(account: account).lose(in: step)
         try LoginTable(account: account).forgetInstallation(in: step)

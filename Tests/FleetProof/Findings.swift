@@ -124,7 +124,8 @@ extension Findings {
             }
             resumed[kind.rawValue] = Waits(waits.map(\.time))
             if let longest = waits.max(by: { $0.time < $1.time }), longest.time > Self.isLong {
-                stories.append("  \(kind.rawValue) \(streams.story(of: longest.account, longest.loss, begin))")
+                stories.append(
+                    "  \(kind.rawValue) \(streams.story(of: longest.account, longest.loss, begin))")
             }
         }
         let promotionTimes = losses.compactMap { loss in loss.endedAt.map { (begin: loss.at, end: $0) } }
@@ -164,7 +165,9 @@ private struct Streams {
                 recent[jid, default: []].append(
                     "\(entry.time.milliseconds % 1_000_000) \(entry.event.rawValue) on \(entry.connection)")
             }
-            if let local = entry.jid?.local?.description, local.hasPrefix("u"), let account = Int(local.dropFirst()) {
+            if let local = entry.jid?.local?.description, local.hasPrefix("u"),
+                let account = Int(local.dropFirst())
+            {
                 events[account, default: []].append(
                     (entry.time.milliseconds, "\(entry.event.rawValue) on \(entry.connection)"))
             }

@@ -36,7 +36,9 @@ while let word = rest.popFirst() {
         continue
     }
     if word == "--only" {
-        guard let kind = Faults.Kind(rawValue: value) else { fail("--only needs kill, freeze, cut or primary") }
+        guard let kind = Faults.Kind(rawValue: value) else {
+            fail("--only needs kill, freeze, cut or primary")
+        }
         size.faults = [kind]
         continue
     }

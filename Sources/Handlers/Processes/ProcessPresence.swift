@@ -10,6 +10,8 @@ package protocol ProcessPresence: AnyObject, Sendable {
     /// Whether others have taken this process for dead, although it lives: its next step gets another slot.
     var isFenced: Bool { get }
 
+    /// Whether other machines may have the database open.
+    var hasOtherMachines: Bool { get }
     /// Whether the store lives that has a slot, as far as the others know.
     func isAlive(slot: Int) -> Bool
     /// Has this store take its part of what is shared, or none any more.
@@ -54,6 +56,7 @@ package protocol ProcessWatch: AnyObject, Sendable {
 extension ProcessPresence {
     /// A file is locked by its process for as long as that lives.
     package var isFenced: Bool { false }
+    package var hasOtherMachines: Bool { false }
     /// The locks of files tell more: ``OwnerFiles`` in XMPPAccount.
     package func isAlive(slot: Int) -> Bool { slot == number }
     package func share(_ isSharing: Bool) throws(HandlerError) {}

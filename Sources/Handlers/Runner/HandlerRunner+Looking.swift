@@ -74,9 +74,10 @@ extension HandlerRunner {
     ///   - next: When the next row of each caller is due.
     ///   - leasesTaken: The number of leases that this step takes for the runner.
     ///   - isServed: Whether one of them is for this scope.
+    ///   - isCourteous: Whether other machines call first what they have stored.
     func times(
         of scope: HandlerScope?, _ next: [Caller: Timestamp], leasesTaken: Int, isServed: Bool,
-        _ transaction: Transaction
+        _ isCourteous: Bool, _ transaction: Transaction
     ) throws -> DueTimes {
         var times = DueTimes()
         var isStarved = false
@@ -88,6 +89,7 @@ extension HandlerRunner {
                 times.wall = min(times.wall ?? due, due)
             }
         }
+        if isCourteous { times.wall = look(at: times.wall, in: scope, now: transaction.now) }
         if isStarved { starve(scope, isServed: isServed) }
         if state.withLock({ $0.living.contains(scope) }),
             let next = try transaction.nextConnectedDue(in: scope)
@@ -97,6 +99,30 @@ extension HandlerRunner {
                 transaction.monotonic + min(max(.zero, left), loop.connectedTimeTick(left: left))
         }
         return times
+    }
+
+    /// Returns when something is due next in a scope in which nothing is to be done now; nil for another scope.
+    ///
+    /// - Parameter isCourteous: Whether other machines call first what they have stored.
+    func restingTimes(
+        of scope: HandlerScope?, _ isCourteous: Bool, _ transaction: Transaction
+    ) throws -> DueTimes? {
+        let next = try transaction.nextDue(in: scope)
+        let wall = Caller.open(to: store.role, leasing: true).compactMap { next[$0] }.min()
+        // Connected time is counted in the step.
+        let look = isCourteous ? self.look(at: wall, in: scope, now: transaction.now) : wall
+        guard look.map({ $0 > transaction.now }) ?? true,
+            try !state.withLock({ $0.living.contains(scope) })
+                || transaction.nextConnectedDue(in: scope) == nil
+        else { return nil }
+        return DueTimes(wall: look)
+    }
+
+    /// When to look at a scope whose earliest row is due at a time: what other machines have stored is left to them for a while.
+    private func look(at due: Timestamp?, in scope: HandlerScope?, now: Timestamp) -> Timestamp? {
+        guard scope == nil, store.isOnServer else { return due }
+        let look = loop.ownTimes.withLock { $0.look(at: due, now: now) }
+        return store.hasOtherMachines ? look : due
     }
 
     private func starve(_ scope: HandlerScope?, isServed: Bool) {

@@ -4,6 +4,8 @@ extension RunnerLoop {
     static let batchLimit = 64
     /// The time after which a step ends, by the monotonic clock: other steps wait for it.
     private static let stepTime = Duration.milliseconds(10)
+    /// The shortest time between two surveys of a store on a server, where other machines commit all the time.
+    private static let surveyPause = Duration.milliseconds(50)
     /// The shortest time between two looks that call what older programs have parked: they may park it again.
     private static let parkedPause = Duration.seconds(1)
 
@@ -28,7 +30,11 @@ extension RunnerLoop {
         var limit = Self.batchLimit
         while !ready.isEmpty, isWanted() {
             do {
-                ready = ready.dropFirst(try look(at: ready.prefix(limit), in: store) { server(of: $0) }.count)
+                // A drain waits for all that is due, whoever has stored it.
+                let isCourteous = state.withLock { $0.drained.isEmpty }
+                ready = ready.dropFirst(
+                    try look(at: ready.prefix(limit), in: store, isCourteous: isCourteous) { server(of: $0) }
+                        .count)
             } catch let error as HandlerError where error.isStorageFailure {
                 throw error
             } catch  where limit > 1 && ready.count > 1 {
@@ -126,7 +132,7 @@ extension RunnerLoop {
         // A runner that starts at this moment needs the survey.
         defer { if state.withLock({ !$0.started.isEmpty }) { needsSurvey.store(true, ordering: .relaxed) } }
         do {
-            let hasPlaces = try withLooking { _ in try store.step { try $0.transaction.hasPlaces() } }
+            let hasPlaces = try withLooking { _ in try store.look { try $0.hasPlaces() } }
             if hasPlaces { mayHavePlaces.store(true, ordering: .relaxed) }
         } catch {
             needsSurvey.store(true, ordering: .relaxed)
@@ -152,11 +158,11 @@ extension RunnerLoop {
         let restOfParked = state.withLock { $0.nextLookAtParked } - start
         do {
             let (waiting, hasPlaces, parked) = try withLooking { _ in
-                try store.step { step in
+                try store.look { transaction in
                     (
-                        try step.transaction.waitingScopes(Caller.open(to: store.role, leasing: true)),
-                        try step.transaction.hasPlaces(),
-                        restOfParked > .zero ? [] : try step.transaction.parkedByOlder()
+                        try transaction.waitingScopes(Caller.open(to: store.role, leasing: true)),
+                        try transaction.hasPlaces(),
+                        restOfParked > .zero ? [] : try transaction.parkedByOlder()
                     )
                 }
             }
@@ -175,7 +181,8 @@ extension RunnerLoop {
             throw error
         }
         let end = store.time.monotonic()
-        state.withLock { $0.nextSurvey = end + (end - start) * 4 }
+        let pause = max((end - start) * 4, store.isOnServer ? Self.surveyPause : .zero)
+        state.withLock { $0.nextSurvey = end + pause }
         guard restOfParked > .zero else { return nil }
         needsSurvey.store(true, ordering: .relaxed)
         return restOfParked
@@ -188,16 +195,19 @@ extension RunnerLoop {
     /// - Parameters:
     ///   - scopes: The scopes, in the order in which they are served.
     ///   - parked: Handlers that are called again in this step; nil for none.
+    ///   - isCourteous: Whether other machines call first what they have stored; see ``OwnTimes``.
     ///   - server: Returns the runner of a scope; nil for none.
     /// - Returns: The times of the scopes at which it has looked, which are the first of `scopes`.
     @discardableResult
     func look(
         at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
-        requeueing parked: Transaction.ParkedCalls? = nil, by server: (HandlerScope?) -> HandlerRunner?
+        requeueing parked: Transaction.ParkedCalls? = nil, isCourteous: Bool = false,
+        by server: (HandlerScope?) -> HandlerRunner?
     ) throws -> [DueTimes] {
         while true {
             do {
-                return try lookOnce(at: scopes, in: store, requeueing: parked, by: server)
+                return try lookOnce(
+                    at: scopes, in: store, requeueing: parked, isCourteous: isCourteous, by: server)
             } catch let error as DanglingRow {
                 try store.step { try $0.transaction.quarantine(error.handler, error.reason) }
             }
@@ -206,12 +216,20 @@ extension RunnerLoop {
 
     private func lookOnce(
         at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
-        requeueing parked: Transaction.ParkedCalls?, by server: (HandlerScope?) -> HandlerRunner?
+        requeueing parked: Transaction.ParkedCalls?, isCourteous: Bool,
+        by server: (HandlerScope?) -> HandlerRunner?
     ) throws -> [DueTimes] {
-        let (looks, leases) = try withLooking { _ in
+        let (looks, leases) = try withLooking {
+            _ -> ([DueTimes], [(runner: HandlerRunner, lease: Lease)]) in
             timetable.withLock { $0.startLook(at: scopes) }
             var looks: [DueTimes] = []
             defer { timetable.withLock { $0.endLook(zip(scopes, looks)) } }
+            let resting =
+                parked == nil ? try restingTimes(of: scopes, in: store, isCourteous, by: server) : [:]
+            if resting.count == scopes.count {
+                looks = scopes.compactMap { resting[$0] }
+                return (looks, [])
+            }
             let result = try store.step { step in
                 var found: [DueTimes] = []
                 var leases: [(runner: HandlerRunner, lease: Lease)] = []
@@ -219,6 +237,10 @@ extension RunnerLoop {
                 let end = store.time.monotonic() + Self.stepTime
                 if let parked { try step.transaction.requeue(parked, limit: Self.batchLimit) }
                 for scope in scopes {
+                    if let times = resting[scope] {
+                        found.append(times)
+                        continue
+                    }
                     guard let runner = server(scope) else {
                         // Its rows wait for a process that serves it.
                         found.append(DueTimes())
@@ -246,7 +268,7 @@ extension RunnerLoop {
                     let taken = leases.count { $0.runner === runner }
                     found.append(
                         try runner.times(
-                            of: scope, next, leasesTaken: taken, isServed: leases.count > before,
+                            of: scope, next, leasesTaken: taken, isServed: leases.count > before, isCourteous,
                             step.transaction))
                     if count >= Self.batchLimit || store.time.monotonic() >= end { break }
                 }
@@ -259,5 +281,23 @@ extension RunnerLoop {
         for (runner, lease) in leases { runner.run(lease) }
         for scope in scopes.prefix(looks.count) { server(scope)?.lookAtStarved() }
         return looks
+    }
+
+    /// The times of scopes in which nothing is to be done now, found without a step where other machines would wait for that.
+    private func restingTimes(
+        of scopes: ArraySlice<HandlerScope?>, in store: HandlerStore, _ isCourteous: Bool,
+        by server: (HandlerScope?) -> HandlerRunner?
+    ) throws -> [HandlerScope?: DueTimes] {
+        guard store.isOnServer else { return [:] }
+        return try store.look { transaction in
+            var times: [HandlerScope?: DueTimes] = [:]
+            for scope in scopes {
+                times[scope] =
+                    try server(scope).map {
+                        try $0.restingTimes(of: scope, isCourteous, transaction)
+                    } ?? DueTimes()
+            }
+            return times
+        }
     }
 }

@@ -40,6 +40,8 @@ final class RunnerLoop: DueListener {
 
     let state = Mutex(State())
     let timetable = Mutex(Timetable())
+    /// The rows of the program as a whole that this process has stored, where other machines may call them, too.
+    let ownTimes = Mutex(OwnTimes())
     /// Whether rows may wait that no step of this process has written.
     let needsSurvey = Atomic<Bool>(false)
     /// Whether handlers may have places in lanes that no process uses.
@@ -58,9 +60,11 @@ final class RunnerLoop: DueListener {
 
     /// The slot in which the connected times of the scopes were started.
     private let connectedSlot: Atomic<Int>
+    private let isOnServer: Bool
 
-    init(_ time: TimeSource, slot: Int) throws(HandlerError) {
+    init(_ time: TimeSource, slot: Int, isOnServer: Bool = false) throws(HandlerError) {
         signal = try WakeSignal()
+        self.isOnServer = isOnServer
         connectedSlot = Atomic(slot)
         // Weakly: a clock keeps what it calls for as long as it lives.
         time.onTurn? { [weak signal] in signal?.raise() }
@@ -147,6 +151,7 @@ final class RunnerLoop: DueListener {
         if new.placed > 0 { mayHavePlaces.store(true, ordering: .relaxed) }
         let isAsked = new.isAnywhere || new.isLeaseLost
         if isAsked { areLeasesLost.store(true, ordering: .relaxed) }
+        if isOnServer, let due = new.times[nil]?.wall { ownTimes.withLock { $0.add(due) } }
         let isEarlier = timetable.withLock { timetable in
             // Every one is added, whatever the others say.
             new.times.reduce(isAsked) { timetable.add($1.key, $1.value) || $0 }

@@ -29,4 +29,24 @@ extension HandlerStore {
         }
         return try database.readers.read(time, body)
     }
+
+    /// Like ``read(_:)``, but on a server `body` sees the state of its first statement, not that of the call, which saves a round trip.
+    package func peek<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
+        guard !isInStep else {
+            throw HandlerError(.nestedStep, "a look was started inside a step; read through the step")
+        }
+        return try database.readers.read(time, isFixed: !isOnServer, body)
+    }
+
+    /// Lends a transaction for reading alone. On a server it is a read, as a step has the steps of all machines wait; in a file it is a
+    /// step, which costs no more and needs no second connection.
+    func look<R>(_ body: (Transaction) throws -> R) throws -> R {
+        guard isOnServer else { return try step { try body($0.transaction) } }
+        return try peek { snapshot in
+            try body(
+                Transaction(
+                    connection: snapshot.connection, registry: registry, role: role, slot: slot, log: log,
+                    time: time))
+        }
+    }
 }

@@ -205,6 +205,7 @@ public final class HandlerStore: Sendable {
 
     /// Starts the connected time of scopes in this process.
     func startConnectedTime(of scopes: Set<HandlerScope?>) throws {
+        if scopes.isEmpty { return }
         // First, so that the time since a death is not taken for time in which anything ran.
         try recoverDead()
         let hasPlaces = try step { step in
@@ -253,6 +254,12 @@ public final class HandlerStore: Sendable {
 
     /// Whether others have taken this process for dead, although it lives.
     var isFenced: Bool { slot.isFenced }
+
+    /// Whether the database is on a server, for whose steps other machines wait.
+    package var isOnServer: Bool { database.filePath.isEmpty }
+
+    /// Whether other machines may have the database open.
+    var hasOtherMachines: Bool { slot.hasOtherMachines }
 
     /// The path of its file, from the root and without links; empty where it is no file.
     package var filePath: String { database.filePath }

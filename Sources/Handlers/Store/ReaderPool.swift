@@ -22,8 +22,12 @@ package final class ReaderPool: @unchecked Sendable {
 
     /// Lends the state that was committed last to `body`, once fewer than ``HandlerStore/maximumReads`` run.
     ///
-    /// - Parameter time: The clock for ``Snapshot/now``.
-    func read<R>(_ time: TimeSource, _ body: (borrowing Snapshot) throws -> R) throws -> R {
+    /// - Parameters:
+    ///   - time: The clock for ``Snapshot/now``.
+    ///   - isFixed: Whether `body` gets the state of this moment, and not that of its first statement.
+    func read<R>(
+        _ time: TimeSource, isFixed: Bool = true, _ body: (borrowing Snapshot) throws -> R
+    ) throws -> R {
         let idle = try enter()
         var kept: (any SQLConnection)?
         defer { leave(kept) }
@@ -31,7 +35,7 @@ package final class ReaderPool: @unchecked Sendable {
         do {
             let result = try Snapshot.lend(
                 of: Connection(connection), time,
-                check: { () throws(HandlerError) in try connection.checkIsStore() },
+                check: { () throws(HandlerError) in if isFixed { try connection.checkIsStore() } },
                 to: body)
             kept = connection
             return result

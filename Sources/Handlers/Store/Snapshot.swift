@@ -7,7 +7,7 @@
 /// let waiting = try store.read { try $0.first("SELECT count(*) FROM handler") { $0.integer(0) } }
 /// ```
 public struct Snapshot: Readable {
-    private let connection: Connection
+    let connection: Connection
     public let now: Timestamp
 
     private init(_ connection: Connection, now: Timestamp) {

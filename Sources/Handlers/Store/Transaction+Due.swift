@@ -28,10 +28,14 @@ extension Transaction {
     /// - Complexity: In the number returned, not in the number that waits.
     func due(in scope: HandlerScope?, caller: Caller, limit: Int) throws(HandlerError) -> [Due] {
         try connection.all(
-            """
-            SELECT id, due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND lane = ? AND due <= ?
-            ORDER BY due, id LIMIT ?
-            """, [scope?.rawValue, caller.rawValue, now, limit]
+            scope == nil
+                ? """
+                SELECT id, due FROM handler WHERE scope IS NULL AND lane = ? AND due <= ?
+                ORDER BY scope, lane, due, id LIMIT ?
+                """
+                : """
+                SELECT id, due FROM handler WHERE scope = ? AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?
+                """, Self.values(of: scope) + [caller.rawValue, now, limit]
         ) { Due(id: AnyHandlerID(rawValue: $0.integer(0)), time: .wall($0.timestamp(1))) }
     }
 
@@ -40,10 +44,15 @@ extension Transaction {
         -> [Due]
     {
         try connection.all(
-            """
-            SELECT id, connected_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND connected_due <= ?
-            ORDER BY connected_due, id LIMIT ?
-            """, [scope?.rawValue, connected.milliseconds, limit]
+            scope == nil
+                ? """
+                SELECT id, connected_due FROM handler WHERE scope IS NULL AND connected_due <= ?
+                ORDER BY scope, connected_due, id LIMIT ?
+                """
+                : """
+                SELECT id, connected_due FROM handler WHERE scope = ? AND connected_due <= ?
+                ORDER BY connected_due, id LIMIT ?
+                """, Self.values(of: scope) + [connected.milliseconds, limit]
         ) { Due(id: AnyHandlerID(rawValue: $0.integer(0)), time: .connected($0.duration(1))) }
     }
 
@@ -68,33 +77,57 @@ extension Transaction {
     /// When the next row of a scope is due for each caller that has one, in wall time.
     func nextDue(in scope: HandlerScope?) throws(HandlerError) -> [Caller: Timestamp] {
         let callers = Caller.allCases
-        return try connection.first(Self.selectNextDue, [scope?.rawValue] + callers.map(\.rawValue)) { row in
+        return try connection.first(
+            scope == nil ? Self.selectNextDueOfProgram : Self.selectNextDue,
+            Self.values(of: scope) + callers.map(\.rawValue)
+        ) { row in
             var next: [Caller: Timestamp] = [:]
             for (column, caller) in callers.enumerated() { next[caller] = row.optionalTimestamp(column) }
             return next
         } ?? [:]
     }
 
+    /// The values of the conditions `scope = ?` and `scope IS NULL`. One condition for both (`IS NOT DISTINCT FROM`) would have
+    /// PostgreSQL read all rows, as it uses no index for that; nor does it take the index to be in order behind `IS NULL`, unless the
+    /// scope is named in ORDER BY.
+    static func values(of scope: HandlerScope?) -> [any SQLConvertible] {
+        scope.map { [$0.rawValue] } ?? []
+    }
+
     /// One statement for all four callers, as each takes a round trip where the database is on another machine.
     private static let selectNextDue = """
         SELECT
-            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = ?2 AND due IS NOT NULL
-                ORDER BY due LIMIT 1),
-            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = ?3 AND due IS NOT NULL
-                ORDER BY due LIMIT 1),
-            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = ?4 AND due IS NOT NULL
-                ORDER BY due LIMIT 1),
-            (SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ?1 AND lane = ?5 AND due IS NOT NULL
-                ORDER BY due LIMIT 1)
+            (SELECT due FROM handler WHERE scope = ?1 AND lane = ?2 AND due IS NOT NULL ORDER BY due LIMIT 1),
+            (SELECT due FROM handler WHERE scope = ?1 AND lane = ?3 AND due IS NOT NULL ORDER BY due LIMIT 1),
+            (SELECT due FROM handler WHERE scope = ?1 AND lane = ?4 AND due IS NOT NULL ORDER BY due LIMIT 1),
+            (SELECT due FROM handler WHERE scope = ?1 AND lane = ?5 AND due IS NOT NULL ORDER BY due LIMIT 1)
+        """
+
+    /// The same for the program as a whole.
+    private static let selectNextDueOfProgram = """
+        SELECT
+            (SELECT due FROM handler WHERE scope IS NULL AND lane = ?1 AND due IS NOT NULL
+                ORDER BY scope, lane, due LIMIT 1),
+            (SELECT due FROM handler WHERE scope IS NULL AND lane = ?2 AND due IS NOT NULL
+                ORDER BY scope, lane, due LIMIT 1),
+            (SELECT due FROM handler WHERE scope IS NULL AND lane = ?3 AND due IS NOT NULL
+                ORDER BY scope, lane, due LIMIT 1),
+            (SELECT due FROM handler WHERE scope IS NULL AND lane = ?4 AND due IS NOT NULL
+                ORDER BY scope, lane, due LIMIT 1)
         """
 
     /// When the next row of a scope is due, in its connected time.
     func nextConnectedDue(in scope: HandlerScope?) throws(HandlerError) -> Duration? {
         try connection.first(
-            """
-            SELECT connected_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND connected_due IS NOT NULL
-            ORDER BY connected_due LIMIT 1
-            """, [scope?.rawValue]
+            scope == nil
+                ? """
+                SELECT connected_due FROM handler WHERE scope IS NULL AND connected_due IS NOT NULL
+                ORDER BY scope, connected_due LIMIT 1
+                """
+                : """
+                SELECT connected_due FROM handler WHERE scope = ? AND connected_due IS NOT NULL
+                ORDER BY connected_due LIMIT 1
+                """, Self.values(of: scope)
         ) { $0.duration(0) }
     }
 

@@ -186,16 +186,22 @@ public final class AccountShare: Sendable {
 
     /// The slots of the accounts' owners.
     private func owners(of jids: [JID]) throws -> [JID: Int] {
-        try store.read { snapshot in
+        try store.peek { snapshot in
             var owners: [JID: Int] = [:]
-            for jid in jids {
-                owners[jid] =
-                    try snapshot.first(
-                        """
-                        SELECT ownership.slot FROM account JOIN ownership ON ownership.account = account.id
-                        WHERE account.jid = ?
-                        """, jid.description
-                    ) { $0.optionalInteger(0).map(Int.init) } ?? nil
+            // Eight at a time, as each statement takes a round trip; the last eight may name an address more than once.
+            for start in stride(from: 0, to: jids.count, by: 8) {
+                let eight = (start..<start + 8).map { jids[min($0, jids.count - 1)] }
+                let texts = eight.map(\.description)
+                let found = try snapshot.all(
+                    """
+                    SELECT account.jid, ownership.slot FROM account JOIN ownership ON ownership.account = account.id
+                    WHERE account.jid IN (?, ?, ?, ?, ?, ?, ?, ?)
+                    """, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7]
+                ) { (jid: $0.text(0), slot: $0.optionalInteger(1)) }
+                for owner in found {
+                    guard let index = texts.firstIndex(of: owner.jid) else { continue }
+                    owners[eight[index]] = owner.slot.map(Int.init)
+                }
             }
             return owners
         }

@@ -40,7 +40,12 @@ struct LoginTable {
         try step.write(
             "INSERT INTO login(account, agent) VALUES (?, ?) ON CONFLICT DO NOTHING", account,
             Self.makeAgent())
-        let known = try step.first(
+        return try known(in: step, now: step.now) ?? KnownLogin(agent: Self.makeAgent())
+    }
+
+    /// Returns what is stored; nil before the first login.
+    func known(in source: borrowing some Readable, now: Timestamp) throws(HandlerError) -> KnownLogin? {
+        let known = try source.first(
             """
             SELECT agent, pinned, iterations, offer, managing, session.location
             FROM login LEFT JOIN session ON session.account = login.account WHERE login.account = ?
@@ -52,8 +57,8 @@ struct LoginTable {
                 offer: row.optionalText(3).flatMap { ServerOffer(stored: $0) },
                 isManaging: row.integer(4) != 0, location: row.optionalText(5))
         }
-        var login = known ?? KnownLogin(agent: Self.makeAgent())
-        login.tokenMechanism = try tokenMechanism(in: step)
+        guard var login = known else { return nil }
+        login.tokenMechanism = try tokenMechanism(in: source, now: now)
         return login
     }
 
@@ -64,12 +69,14 @@ struct LoginTable {
         } ?? false
     }
 
-    private func tokenMechanism(in step: borrowing Step) throws(HandlerError) -> HashedTokenMechanism? {
-        let row = try step.first("SELECT mechanism, expiry FROM fast_token WHERE account = ?", account) {
+    private func tokenMechanism(
+        in source: borrowing some Readable, now: Timestamp
+    ) throws(HandlerError) -> HashedTokenMechanism? {
+        let row = try source.first("SELECT mechanism, expiry FROM fast_token WHERE account = ?", account) {
             ($0.text(0), $0.optionalText(1))
         }
         guard let (name, expiry) = row,
-            !FastToken.isOver(expiry.map { ForeignText($0) }, now: step.now.description)
+            !FastToken.isOver(expiry.map { ForeignText($0) }, now: now.description)
         else { return nil }
         return HashedTokenMechanism(name: name)
     }

@@ -6,7 +6,13 @@ struct StoredLogin: LoginKeeping {
     let owner: OwnerStep
 
     func recall() throws -> KnownLogin {
-        try owner.run { step in
+        // A step has the steps of all machines wait. Nothing is sent without one that checks the epoch.
+        if account.store.isOnServer, account.configuration.chooseSession == nil,
+            let known = try account.store.peek({ try account.logins.known(in: $0, now: $0.now) })
+        {
+            return known
+        }
+        return try owner.run { step in
             var known = try account.logins.recall(in: step)
             if account.configuration.chooseSession != nil {
                 known.session = StoredSession(try account.sessions.load(in: step), now: step.now)

@@ -179,7 +179,7 @@ extension Account {
     /// asked for, in order of dependency.
     func startModules(_ scope: ModuleScope, in step: borrowing Step) throws {
         try resetModules(scope, in: step)
-        let session = try sessions.load(in: step).number
+        let session = try sessions.number(in: step)
         if scope == .session { try ModuleList.setStarted(account: id, session: session, in: step) }
         let late = try ModuleList.late(account: id, session: session, in: step)
         let modules = modules.modules.filter { !late.contains($0.name) }
@@ -199,8 +199,7 @@ extension Account {
         try ownPresence.set(Presence().element, in: step)
         guard let element = try filtered(unasked: presence.element, in: step) else { return }
         try outbox.append(
-            .presence, id: nil, xml: Serializer().bytes(element), session: sessions.openNumber(in: step),
-            in: step)
+            .presence, id: nil, xml: Serializer().bytes(element), in: step)
     }
 
     func resetModules(_ scope: ModuleScope, in step: borrowing Step) throws {

@@ -29,16 +29,16 @@ package struct Outbox {
         let handler: HandlerID<StanzaAcknowledged>?
     }
 
-    /// 5. Append a stanza.
+    /// 5. Append a stanza, to the session of the open stream if there is one.
     func append(
-        _ kind: Kind, id: ForeignText?, key: String? = nil, xml: [UInt8], session: Int64?,
+        _ kind: Kind, id: ForeignText?, key: String? = nil, xml: [UInt8],
         handler: HandlerID<StanzaAcknowledged>? = nil, in step: borrowing Step
     ) throws(HandlerError) {
         try step.write(
             """
             INSERT INTO outbox(account, session, kind, stanza_id, key, xml, handler, created_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-            """, account, session, kind.rawValue, id, key, xml, handler, step.now)
+            VALUES (?1, (SELECT open_number FROM session WHERE account = ?1), ?2, ?3, ?4, ?5, ?6, ?7)
+            """, account, kind.rawValue, id, key, xml, handler, step.now)
         if BuiltInFault.reuseNumbers.isOn || BuiltInFault.numberBeforeLock.isOn { try renumber(in: step) }
     }
 

@@ -54,7 +54,7 @@ final class OutboxNews: Sendable {
     /// - Returns: The number of rows that were read.
     private func lookOnce() throws -> Int {
         let newest = state.withLock { $0.newest }
-        let found = try store.read { snapshot in
+        let found = try store.peek { snapshot in
             try snapshot.all(
                 "SELECT account, seq FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?", newest, Self.limit
             ) { (account: $0.integer(0), seq: $0.integer(1)) }

@@ -32,7 +32,7 @@ struct OwnerRows: OwnerPlaces {
     }
 
     private static func slot(of account: Int64, _ store: HandlerStore) throws -> Int?? {
-        try store.read { .some(try OwnershipTable(account: account).slot(in: $0)) }
+        try store.peek { .some(try OwnershipTable(account: account).slot(in: $0)) }
     }
 
     /// What the accounts of a store share.
@@ -91,7 +91,8 @@ struct OwnerRows: OwnerPlaces {
                 if loop.isPassed(deadline) { return nil }
                 await loop.sleep(.milliseconds(1))
             }
-            return isOwnedElsewhere(account, store) ? .keeping : nil
+            // Whoever has the lock has just looked.
+            return !holdsLock && OwnerRows.isOwnedElsewhere(account, store) ? .keeping : nil
         }
 
         func listen() throws { owners.answers.expect(account, of: self) }

@@ -47,13 +47,16 @@ struct SessionTable {
     }
 
     func load(in source: borrowing some Readable) throws(HandlerError) -> State {
-        let state = try source.first(
+        // One row for each deferred stanza, and one when there is none.
+        let rows = try source.all(
             """
-            SELECT number, managed, resumption_id, full_jid, received, acknowledged, connected_time, resumable, max, alive_at
-            FROM session WHERE account = ?
+            SELECT session.number, managed, resumption_id, full_jid, received, acknowledged, connected_time, resumable, max,
+                alive_at, deferred.number
+            FROM session LEFT JOIN deferred ON deferred.account = session.account AND deferred.session = session.number
+            WHERE session.account = ?
             """, account
         ) { row in
-            State(
+            var state = State(
                 number: row.quantity(0), isManaged: row.integer(1) != 0, resumptionID: row.optionalText(2),
                 fullJID: row.optionalText(3).flatMap { try? JID($0) },
                 received: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(4))), deferred: [],
@@ -61,14 +64,23 @@ struct SessionTable {
                 connectedTime: row.duration(6), wasResumable: row.quantity(7) != 0,
                 window: row.optionalQuantity(8).map { .seconds($0) },
                 aliveAt: row.optionalTimestamp(9))
+            if let number = row.optionalInteger(10) {
+                state.deferred = [HandledCount(rawValue: UInt32(truncatingIfNeeded: number))]
+            }
+            return state
         }
-        guard var state else {
+        guard var state = rows.first else {
             throw HandlerError(
                 .databaseCorrupt,
                 "the account \(account) has no session row; restore the database from a copy")
         }
-        state.deferred = try deferred(session: state.number, in: source)
+        state.deferred = rows.flatMap(\.deferred)
         return state
+    }
+
+    /// Returns the number of the session.
+    func number(in step: borrowing Step) throws(HandlerError) -> Int64 {
+        try step.first("SELECT number FROM session WHERE account = ?", account) { $0.integer(0) } ?? 0
     }
 
     /// A new session was bound. Counting starts at zero on both sides.

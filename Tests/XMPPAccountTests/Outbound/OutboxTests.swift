@@ -24,9 +24,10 @@ import XMPPCore
         _ names: String..., kind: Outbox.Kind = .message, session: Int64? = 1, account: Int64 = 1,
         in step: borrowing Step
     ) throws {
+        try step.execute("UPDATE session SET open_number = ? WHERE account = ?", session, account)
         for name in names {
             try Outbox(account: account).append(
-                kind, id: ForeignText(name), xml: Array("<\(name)/>".utf8), session: session, in: step)
+                kind, id: ForeignText(name), xml: Array("<\(name)/>".utf8), in: step)
         }
     }
 
