@@ -150,6 +150,8 @@ final class NodeLoop: @unchecked Sendable {
                     SystemThread.sleep(microseconds: UInt32(Self.tick.milliseconds * 1000))
                     _ = try table.bury(besides: number)
                 }
+                // Also where another node recovers them: what runs next may be what they died of.
+                if try table.hasRecentDeath() { isCareful.store(true, ordering: .relaxed) }
                 var started: [(node: Int64, runningCall: RunningCall?)] = []
                 for next in try table.fenced() where try table.startRecovery(of: next.node) {
                     started.append(next)

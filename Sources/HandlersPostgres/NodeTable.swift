@@ -183,10 +183,15 @@ struct NodeTable {
     /// The time for which nodes store what they run after one has died, in milliseconds.
     private static let caution = 60_000
 
-    /// Whether a node has died a short time ago.
+    /// Whether a node has died a short time ago, or is dead and not recovered.
     func hasRecentDeath() throws(HandlerError) -> Bool {
         try connection.firstOnce(
-            "SELECT 1 FROM node_step WHERE ended_at > \(Self.clock) - \(Self.caution) LIMIT 1"
+            """
+            SELECT 1 WHERE EXISTS (SELECT 1 FROM node_step WHERE ended_at > \(Self.clock) - \(Self.caution))
+                OR EXISTS (
+                    SELECT 1 FROM node LEFT JOIN node_lease ON node_lease.node = node.id
+                    WHERE coalesce(node_lease.is_dead, 1) = 1)
+            """
         ) { _ in true } ?? false
     }
 

@@ -222,6 +222,47 @@ import Testing
         }
     }
 
+    @Test("G5 a look for what is due does not wait for the step of another machine when nothing is")
+    func looksWithoutStep() throws {
+        try withStore { store, database in
+            let other = try openStore(database)
+            let runner = try HandlerRunner(other)
+            defer { runner.close() }
+            // Once in a minute it also removes old rows.
+            try runner.runDue()
+            try store.step { step in
+                try step.write("INSERT INTO note(text) VALUES ('a')")
+                // It would fail with `databaseLocked`.
+                #expect(try runner.runDue() == nil)
+            }
+        }
+    }
+
+    @Test("G4 rows of a scope are found by an index, however many there are of others")
+    func findsScope() throws {
+        try withStore { store, database in
+            try database.query(
+                """
+                INSERT INTO handler(name, version, arguments, kind, bound_at, scope, lane, due, connected_due)
+                SELECT 'note', 1, '', 0, 0, CASE WHEN n % 2 = 0 THEN 's' || n END, n % 4, n, n FROM generate_series(1, 20000) AS n
+                """)
+            try database.query("ANALYZE handler")
+            let texts = [
+                Transaction.selectNextDue, Transaction.selectNextDueOfProgram,
+                Transaction.selectNextConnectedDue,
+                Transaction.selectNextConnectedDueOfProgram,
+            ]
+            for text in texts {
+                let sql = text.replacing("scope = ?1", with: "scope = 's8'")
+                    .replacing("scope = ?", with: "scope = 's8'").replacing(/\?[0-9]?/, with: "1")
+                let plan = try database.query("EXPLAIN \(sql)")
+                #expect(
+                    !plan.contains("Filter") && !plan.contains("Sort")
+                        && !plan.contains("Seq Scan on handler"), "\(plan)")
+            }
+        }
+    }
+
     @Test("G5 a store that is closed leaves no node behind")
     func leaves() throws {
         let database = try PostgresServer.shared.makeDatabase()

@@ -122,7 +122,8 @@ extension HandlerRunner {
     private func look(at due: Timestamp?, in scope: HandlerScope?, now: Timestamp) -> Timestamp? {
         guard scope == nil, store.isOnServer else { return due }
         let look = loop.ownTimes.withLock { $0.look(at: due, now: now) }
-        return store.hasOtherMachines ? look : due
+        // A clock that is turned by hand may not go on meanwhile.
+        return store.hasOtherMachines && store.time.onTurn == nil ? look : due
     }
 
     private func starve(_ scope: HandlerScope?, isServed: Bool) {

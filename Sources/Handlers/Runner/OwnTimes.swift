@@ -11,6 +11,9 @@ struct OwnTimes {
     /// The times to come, earliest first.
     private var times: [Timestamp] = []
 
+    /// The number of times in memory.
+    var count: Int { times.count }
+
     /// The first place whose time is not before `time`.
     private func place(of time: Timestamp) -> Int {
         var (low, high) = (0, times.count)

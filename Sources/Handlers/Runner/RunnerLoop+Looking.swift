@@ -181,7 +181,9 @@ extension RunnerLoop {
             throw error
         }
         let end = store.time.monotonic()
-        let pause = max((end - start) * 4, store.isOnServer ? Self.surveyPause : .zero)
+        // A clock that is turned by hand may not go on meanwhile.
+        let least = store.isOnServer && store.time.onTurn == nil ? Self.surveyPause : .zero
+        let pause = max((end - start) * 4, least)
         state.withLock { $0.nextSurvey = end + pause }
         guard restOfParked > .zero else { return nil }
         needsSurvey.store(true, ordering: .relaxed)

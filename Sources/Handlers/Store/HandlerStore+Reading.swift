@@ -22,20 +22,21 @@ extension HandlerStore {
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws; ``HandlerError`` when the store fails, or `nestedStep` inside a step or another read.
     public func read<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
+        try read(isFixed: true, body)
+    }
+
+    /// Like ``read(_:)``, but on a server `body` sees the state of its first statement, not that of the call, which saves a round trip.
+    package func peek<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
+        try read(isFixed: !isOnServer, body)
+    }
+
+    private func read<R>(isFixed: Bool, _ body: (borrowing Snapshot) throws -> R) throws -> R {
         guard !isInStep else {
             throw HandlerError(
                 .nestedStep,
                 "a read was started inside a step; read through the step, which sees what it has written")
         }
-        return try database.readers.read(time, body)
-    }
-
-    /// Like ``read(_:)``, but on a server `body` sees the state of its first statement, not that of the call, which saves a round trip.
-    package func peek<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
-        guard !isInStep else {
-            throw HandlerError(.nestedStep, "a look was started inside a step; read through the step")
-        }
-        return try database.readers.read(time, isFixed: !isOnServer, body)
+        return try database.readers.read(time, isFixed: isFixed, body)
     }
 
     /// Lends a transaction for reading alone. On a server it is a read, as a step has the steps of all machines wait; in a file it is a

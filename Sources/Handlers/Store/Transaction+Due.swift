@@ -95,7 +95,7 @@ extension Transaction {
     }
 
     /// One statement for all four callers, as each takes a round trip where the database is on another machine.
-    private static let selectNextDue = """
+    static let selectNextDue = """
         SELECT
             (SELECT due FROM handler WHERE scope = ?1 AND lane = ?2 AND due IS NOT NULL ORDER BY due LIMIT 1),
             (SELECT due FROM handler WHERE scope = ?1 AND lane = ?3 AND due IS NOT NULL ORDER BY due LIMIT 1),
@@ -104,7 +104,7 @@ extension Transaction {
         """
 
     /// The same for the program as a whole.
-    private static let selectNextDueOfProgram = """
+    static let selectNextDueOfProgram = """
         SELECT
             (SELECT due FROM handler WHERE scope IS NULL AND lane = ?1 AND due IS NOT NULL
                 ORDER BY scope, lane, due LIMIT 1),
@@ -119,17 +119,18 @@ extension Transaction {
     /// When the next row of a scope is due, in its connected time.
     func nextConnectedDue(in scope: HandlerScope?) throws(HandlerError) -> Duration? {
         try connection.first(
-            scope == nil
-                ? """
-                SELECT connected_due FROM handler WHERE scope IS NULL AND connected_due IS NOT NULL
-                ORDER BY scope, connected_due LIMIT 1
-                """
-                : """
-                SELECT connected_due FROM handler WHERE scope = ? AND connected_due IS NOT NULL
-                ORDER BY connected_due LIMIT 1
-                """, Self.values(of: scope)
+            scope == nil ? Self.selectNextConnectedDueOfProgram : Self.selectNextConnectedDue,
+            Self.values(of: scope)
         ) { $0.duration(0) }
     }
+
+    static let selectNextConnectedDue = """
+        SELECT connected_due FROM handler WHERE scope = ? AND connected_due IS NOT NULL ORDER BY connected_due LIMIT 1
+        """
+    static let selectNextConnectedDueOfProgram = """
+        SELECT connected_due FROM handler WHERE scope IS NULL AND connected_due IS NOT NULL
+        ORDER BY scope, connected_due LIMIT 1
+        """
 
     /// The scopes with rows that wait for a clock, beside the program as a whole.
     ///

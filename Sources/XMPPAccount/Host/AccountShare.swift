@@ -68,6 +68,10 @@ public final class AccountShare: Sendable {
         var taken: [JID: Account] = [:]
         /// Accounts that others have taken over.
         var lost: Set<JID> = []
+        /// Accounts that are to be given back, or are being given back.
+        var leaving: Set<JID> = []
+        /// Gives them back; nil while there are none.
+        var givingBack: Task<Void, Never>?
         /// Accounts that were given back, until that is known to be stored.
         var givenBack: Set<JID> = []
         var failedAt: [JID: ContinuousClock.Instant] = [:]
@@ -121,6 +125,7 @@ public final class AccountShare: Sendable {
         for task in tasks { task.cancel() }
         announce.finish()
         for task in tasks { await task.value }
+        await state.withLock { $0.givingBack }?.value
         store.removeNeighborListener(self)
         host.onGivenUp(of: self, nil)
         do { try store.share(false) } catch { callbacks.failed(nil, error) }
@@ -154,23 +159,21 @@ public final class AccountShare: Sendable {
             // Others have taken this one for dead: a step gives it another place.
             return try store.step { _ in }
         }
+        try release(as: own)
         let (lost, taken) = state.withLock { state in
             defer { state.lost = [] }
             return (state.lost, Set(state.taken.keys))
         }
-        await forEach(Array(lost)) { await self.giveBack($0) }
-        try release(as: own)
-        var (wanted, unwanted): ([AccountConfiguration], [JID]) = ([], [])
+        var (wanted, unwanted): ([AccountConfiguration], Set<JID>) = ([], lost)
         for configuration in configurations {
             let jid = configuration.jid
-            let isTaken = taken.contains(jid) && !lost.contains(jid)
             if Self.node(of: jid, among: nodes) != own {
-                if isTaken { unwanted.append(jid) }
-            } else if !isTaken, !isPaused(jid) {
+                if taken.contains(jid) { unwanted.insert(jid) }
+            } else if !taken.contains(jid), !isPaused(jid) {
                 wanted.append(configuration)
             }
         }
-        await forEach(unwanted) { await self.giveBack($0) }
+        giveBackBesides(unwanted)
         if wanted.isEmpty { return }
         let owners = try owners(of: wanted.map(\.jid))
         // An owner that lives gives it back as soon as it has seen the same nodes.
@@ -209,8 +212,10 @@ public final class AccountShare: Sendable {
 
     /// Gives back in the database what an account could not give back itself, because the database was away.
     private func release(as own: Int) throws {
-        for jid in state.withLock({ $0.givenBack }) {
-            if state.withLock({ $0.taken[jid] == nil }), try owners(of: [jid])[jid] == own {
+        let givenBack = Array(state.withLock { $0.givenBack })
+        let owners = try owners(of: givenBack)
+        for jid in givenBack {
+            if state.withLock({ $0.taken[jid] == nil }), owners[jid] == own {
                 try store.step { step in
                     try step.write(
                         """
@@ -239,6 +244,29 @@ public final class AccountShare: Sendable {
         } catch {
             state.withLock { $0.failedAt[jid] = .now }
             callbacks.failed(jid, error)
+        }
+    }
+
+    /// Gives accounts back while others are taken: those of a machine that has died have no stream meanwhile.
+    private func giveBackBesides(_ jids: Set<JID>) {
+        state.withLock { state in
+            state.leaving.formUnion(jids)
+            guard !state.leaving.isEmpty, state.givingBack == nil else { return }
+            state.givingBack = Task { [self] in
+                while let leaving = nextLeaving() {
+                    await forEach(leaving) { await self.giveBack($0) }
+                    self.state.withLock { $0.leaving.subtract(leaving) }
+                    announce.yield()
+                }
+            }
+        }
+    }
+
+    /// The accounts to be given back next; nil, and then no task goes on, when there are none.
+    private func nextLeaving() -> [JID]? {
+        state.withLock { state in
+            if state.leaving.isEmpty { state.givingBack = nil }
+            return state.leaving.isEmpty ? nil : Array(state.leaving)
         }
     }
 
