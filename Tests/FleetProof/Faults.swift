@@ -5,13 +5,15 @@ import Handlers
 struct Faults {
     enum Kind: String, CaseIterable, Encodable {
         case kill, freeze, cut, primary
+        /// The connection is lost on which a machine renews its lease, and no other one.
+        case silence
 
         /// How often it happens in ten minutes.
         var rate: Int {
             switch self {
             case .kill: 30
             case .freeze, .cut: 10
-            case .primary: 5
+            case .primary, .silence: 5
             }
         }
 
@@ -71,6 +73,9 @@ struct Faults {
             case .freeze:
                 fleet.freeze(member)
                 undo = { fleet.thaw(member) }
+            case .silence:
+                guard let port = try fleet.silence(member) else { return }
+                undo = { try member.lose(false, from: port) }
             case .cut, .primary:
                 try fleet.cut(member)
                 undo = { try fleet.join(member) }

@@ -35,7 +35,7 @@ struct Findings: Encodable {
     var wrongs: [Wrong]
     /// How long the accounts of a lost machine had no stream.
     var resumed: [String: Waits]
-    /// How long messages that waited at a promotion were not answered after it.
+    /// How long after a promotion messages were not answered that waited then, or were sent in the second after it.
     var promoted: Waits?
     /// How long the primary's place was empty.
     var promotions: Waits?
@@ -66,7 +66,7 @@ struct Findings: Encodable {
         }
         if let promotions { lines.append("  without primary: \(promotions.text)") }
         if let promoted {
-            lines.append("  messages that waited, from a promotion to the answer: \(promoted.text)")
+            lines.append("  messages, from a promotion to the answer: \(promoted.text)")
         }
         if let calmRate { lines.append("  answered between faults: \(Int(calmRate)) messages/s") }
         lines.append(isProven ? "nothing lost, nothing repeated" : "FAILED")
@@ -77,6 +77,10 @@ struct Findings: Encodable {
 extension Findings {
     /// The time in milliseconds above which the server's view of an account is told.
     private static let isLong: Int64 = 8000
+    /// The same for messages after a promotion.
+    private static let isSlow: Int64 = 2000
+    /// How long after a promotion messages count as sent in it, in milliseconds.
+    private static let afterPromotion: Int64 = 1000
 
     init(
         _ fleet: Fleet, _ losses: [Faults.Loss], from begin: Int64, seconds: Int, calmRate: Double?,
@@ -130,17 +134,18 @@ extension Findings {
         }
         let promotionTimes = losses.compactMap { loss in loss.endedAt.map { (begin: loss.at, end: $0) } }
         promotions = Waits(promotionTimes.map { $0.end - $0.begin })
-        promoted = Waits(
-            promotionTimes.flatMap { promotion in
-                sent.compactMap { message -> Int64? in
-                    guard message.at <= promotion.end, let answer = message.answeredAt,
-                        answer >= promotion.end
-                    else {
-                        return nil
-                    }
-                    return answer - promotion.end
-                }
-            })
+        let late = promotionTimes.flatMap { promotion in
+            sent.compactMap { message -> (time: Int64, account: Int, loss: Int64)? in
+                guard message.at <= promotion.end + Self.afterPromotion, let answer = message.answeredAt,
+                    answer >= promotion.end
+                else { return nil }
+                return (answer - promotion.end, message.account, promotion.begin)
+            }
+        }
+        promoted = Waits(late.map(\.time))
+        if let longest = late.max(by: { $0.time < $1.time }), longest.time > Self.isSlow {
+            stories.append("  promotion \(streams.story(of: longest.account, longest.loss, begin))")
+        }
         self.calmRate = calmRate
         self.isComplete = isComplete
     }
@@ -160,16 +165,17 @@ private struct Streams {
     init(_ fleet: Fleet, from begin: Int64) {
         var bound: Set<Int> = []
         var recent: [JID: [String]] = [:]
-        for entry in fleet.servers.server.log.entries where ![.received, .delivered].contains(entry.event) {
-            if let jid = entry.jid?.bare {
-                recent[jid, default: []].append(
-                    "\(entry.time.milliseconds % 1_000_000) \(entry.event.rawValue) on \(entry.connection)")
-            }
+        for entry in fleet.servers.server.log.entries {
             if let local = entry.jid?.local?.description, local.hasPrefix("u"),
                 let account = Int(local.dropFirst())
             {
                 events[account, default: []].append(
                     (entry.time.milliseconds, "\(entry.event.rawValue) on \(entry.connection)"))
+            }
+            if [.received, .delivered].contains(entry.event) { continue }
+            if let jid = entry.jid?.bare {
+                recent[jid, default: []].append(
+                    "\(entry.time.milliseconds % 1_000_000) \(entry.event.rawValue) on \(entry.connection)")
             }
             guard entry.event == .bound || entry.event == .resumed else { continue }
             guard let name = entry.jid?.local?.description, name.hasPrefix("u"),
@@ -186,9 +192,9 @@ private struct Streams {
         }
     }
 
-    /// Returns what the server saw of an account from five seconds before a loss on, in milliseconds after the beginning.
+    /// Returns what the server saw of an account from a second before a loss on, in milliseconds after the beginning.
     func story(of account: Int, _ loss: Int64, _ begin: Int64) -> String {
-        let events = events[account, default: []].filter { $0.at >= loss - 5000 }.prefix(12)
+        let events = events[account, default: []].filter { $0.at >= loss - 1000 }.prefix(20)
         return "u\(account) at \(loss - begin): "
             + events.map { "\($0.at - begin) \($0.text)" }.joined(separator: ", ")
     }

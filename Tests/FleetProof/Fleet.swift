@@ -117,6 +117,22 @@ final class Fleet {
         try member.join()
     }
 
+    /// Has the connection be lost on which a machine renews its lease, while its steps go on: without the fence they would be stored.
+    ///
+    /// - Returns: The port from which nothing arrives any more; nil when there is no such connection at this moment.
+    func silence(_ member: Member) throws -> String? {
+        let port = try query(
+            """
+            SELECT client_port FROM pg_stat_activity JOIN pg_locks USING (pid)
+            WHERE locktype = 'advisory' AND objsubid = 2
+                AND objid = (SELECT max(node) FROM machine WHERE name = '\(member.name)') LIMIT 1
+            """)
+        if port.isEmpty { return nil }
+        chronicle.mark("half-open", "\(member.name) renews its lease no longer")
+        try member.lose(true, from: port)
+        return port
+    }
+
     func killPrimary() throws {
         chronicle.ended(primary: servers.databases.primary)
         try servers.databases.killPrimary()

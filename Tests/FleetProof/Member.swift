@@ -69,6 +69,14 @@ final class Member {
         for proxy in proxies { proxy.silence() }
     }
 
+    /// Whether single connections of it can be lost.
+    var hasNetwork: Bool { line != nil }
+
+    /// Has what it sends from a port be lost, or arrive again.
+    func lose(_ isLost: Bool, from port: String) throws {
+        if let process { try line?.lose(isLost, from: port, of: process.processID) }
+    }
+
     func join() throws {
         try line?.set("up")
         for proxy in proxies { proxy.resume() }

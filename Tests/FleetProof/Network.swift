@@ -76,6 +76,13 @@ struct Line {
     /// - Parameter state: `up` or `down`.
     func set(_ state: String) throws { try ip("link", "set", interface, state) }
 
+    /// Has everything that a process inside sends from a port be lost, or arrive again.
+    func lose(_ isLost: Bool, from port: String, of process: Int32) throws {
+        let rule = ["pref", "1", "ipproto", "tcp", "sport", port, "blackhole"]
+        try run(
+            "nsenter", ["--target", "\(process)", "--net", "ip", "rule", isLost ? "add" : "del"] + rule)
+    }
+
     private func ip(_ words: String...) throws { try run("ip", words) }
 
     private func run(_ program: String, _ words: [String]) throws {

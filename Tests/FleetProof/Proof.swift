@@ -23,7 +23,8 @@ final class Proof {
         for account in 0..<size.accounts { try fleet.peer.send(to: account) }
         try wait("all accounts answer") { fleet.peer.answeredCount == size.accounts }
         let begin = now
-        var faults = Faults(size.faults, size.seconds, from: begin, &random)
+        let kinds = size.faults.filter { $0 != .silence || fleet.members.allSatisfy(\.hasNetwork) }
+        var faults = Faults(kinds, size.seconds, from: begin, &random)
         var paced = 0
         while now < begin + Int64(size.seconds) * 1000 {
             while paced < Int(now - begin) * size.rate / 1000 {

@@ -2,7 +2,7 @@
 // end nothing is lost, nothing is repeated, and no machine has committed anything after the others took it for dead.
 //
 //     fleet-proof [--seconds 600] [--machines 4] [--accounts 1000] [--rate 167] [--calm 20] [--seed 1]
-//         [--only kill|freeze|cut|primary] [--groups] [--json FILE] [--report FILE]
+//         [--only kill|freeze|cut|primary|silence] [--groups] [--json FILE] [--report FILE]
 //
 // A machine has a network namespace, or is a process group behind proxies with --groups and where none can be made.
 
@@ -37,7 +37,7 @@ while let word = rest.popFirst() {
     }
     if word == "--only" {
         guard let kind = Faults.Kind(rawValue: value) else {
-            fail("--only needs kill, freeze, cut or primary")
+            fail("--only needs kill, freeze, cut, primary or silence")
         }
         size.faults = [kind]
         continue

@@ -21,7 +21,7 @@ extension AccountHost {
     ///   - store: A store opened with `Account.schemas`.
     ///   - prepare: Called with each account that this host takes, before it is connected: it sets listeners. `failed` is called
     ///     with what it throws.
-    ///   - failed: Called with an account that could not be started, which is tried again after five seconds, and with failures of
+    ///   - failed: Called with an account that could not be started, which is tried again within five seconds, and with failures of
     ///     the store, without an address.
     /// - Returns: The share, which ends with ``AccountShare/close(finishing:)``.
     public func share(
@@ -52,8 +52,8 @@ extension AccountHost {
 public final class AccountShare: Sendable {
     /// The pause after a look, and the longest time between two.
     private static let (pause, longestPause) = (Duration.milliseconds(100), Duration.seconds(1))
-    /// The time until an account is tried again that could not be taken.
-    private static let retryPause = Duration.seconds(5)
+    /// The time until an account is tried again that could not be taken; the shorter one where the database was away.
+    private static let (retryPause, shortRetryPause) = (Duration.seconds(5), Duration.milliseconds(500))
     /// The number of accounts that are taken or given back at the same time.
     private static let atOnce = 16
 
@@ -74,7 +74,8 @@ public final class AccountShare: Sendable {
         var givingBack: Task<Void, Never>?
         /// Accounts that were given back, until that is known to be stored.
         var givenBack: Set<JID> = []
-        var failedAt: [JID: ContinuousClock.Instant] = [:]
+        /// When accounts are tried again that could not be taken.
+        var retryAt: [JID: ContinuousClock.Instant] = [:]
         /// Whether the others know of this share.
         var isCounted = false
         var tasks: [Task<Void, Never>] = []
@@ -184,7 +185,7 @@ public final class AccountShare: Sendable {
     }
 
     private func isPaused(_ jid: JID) -> Bool {
-        state.withLock { $0.failedAt[jid].map { ContinuousClock.now < $0 + Self.retryPause } ?? false }
+        state.withLock { $0.retryAt[jid].map { ContinuousClock.now < $0 } ?? false }
     }
 
     /// The slots of the accounts' owners.
@@ -240,9 +241,10 @@ public final class AccountShare: Sendable {
                 throw error
             }
             host.connect(account)
-            state.withLock { $0.failedAt[jid] = nil }
+            state.withLock { $0.retryAt[jid] = nil }
         } catch {
-            state.withLock { $0.failedAt[jid] = .now }
+            let isAway = (error as? HandlerError)?.code == .databaseUnavailable
+            state.withLock { $0.retryAt[jid] = .now + (isAway ? Self.shortRetryPause : Self.retryPause) }
             callbacks.failed(jid, error)
         }
     }

@@ -23,7 +23,7 @@ final class OutboxNews: Sendable {
         self.announce = announce
         store.addNeighborListener(self) { [announce] in announce.yield() }
         // Whoever calls the listener must not wait for the database.
-        Task { [weak self] in for await _ in news { self?.look() } }
+        Task { [weak self] in for await _ in news { await self?.look() } }
     }
 
     deinit {
@@ -42,12 +42,16 @@ final class OutboxNews: Sendable {
     /// The number of rows that are read at a time.
     private static let limit = 1000
 
-    private func look() {
+    /// The time after which it looks again when the database is away.
+    private static let pause = Duration.milliseconds(200)
+
+    private func look() async {
         do {
             while try lookOnce() == Self.limit {}
         } catch {
-            // What there is, is found by a step of each.
-            for record in state.withLock({ Array($0.accounts.values) }) { record(.max) }
+            // A step of each account would fail, too.
+            try? await Task.sleep(for: Self.pause)
+            announce.yield()
         }
     }
 
