@@ -216,6 +216,10 @@ import Testing
                 let ending = try NodeProgram(database, "deadly").ending
                 deaths.append(try database.query("SELECT deaths || ' ' || state FROM handler"))
                 if ending.succeeded { break }
+                // A process that starts before the server has noticed the death cannot know of it.
+                try Self.eventually {
+                    try database.query("SELECT count(*) FROM node_lease WHERE is_dead = 0") == "1"
+                }
             }
             // Of the first kill nobody knows what it was; the fourth process finds the handler set aside.
             #expect(deaths == ["0 0", "0 0", "1 0", "2 2"])
