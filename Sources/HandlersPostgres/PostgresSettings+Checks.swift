@@ -34,7 +34,7 @@ extension PostgresSettings {
         } catch {
             throw error.handlerError(name, doing: "connecting")
         }
-        if !isReader, found.isStandby || found.isReadOnly {
+        if !(isReader && readsStandbys), found.isStandby || found.isReadOnly {
             throw HandlerError(
                 .databaseReadOnly,
                 "the server of \(name) is \(found.isStandby ? "a standby, which only reads" : "set to read only"); name all servers and add target_session_attrs=read-write, or connect to the primary. Nothing was changed"

@@ -29,6 +29,8 @@ package struct PostgresSettings: Sendable {
     var answerLimit = Duration.seconds(30)
     /// How long a step waits for a database that was there and is away, as while a standby is promoted.
     var outageLimit = Duration.seconds(30)
+    /// Whether a connection that only reads may be to a standby, which lacks the newest commits.
+    var readsStandbys = false
     /// Whether each step runs a second time, for tests of what it does in memory.
     let runsTwice: Bool
     /// Names the database in messages, without a password.

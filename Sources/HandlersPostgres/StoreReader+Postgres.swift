@@ -19,8 +19,10 @@ extension StoreReader {
     public convenience init(
         postgres settings: String, schemas: [Schema] = [], time: TimeSource = .system
     ) throws {
+        var options = try PostgresSettings(settings, durability: nil)
+        options.readsStandbys = true
         self.init(
-            ReadablePostgres(options: try PostgresSettings(settings, durability: nil)),
+            ReadablePostgres(options: options),
             schemas: [NodeTable.schema] + schemas, time: time)
     }
 }

@@ -31,7 +31,8 @@ struct Faults {
         var accounts: Set<Int> = []
     }
 
-    private var waiting: [Kind]
+    /// What has not happened yet.
+    private(set) var waiting: [Kind]
     private let pause: Int64
     private var next: Int64
     private(set) var losses: [Loss] = []
@@ -44,7 +45,7 @@ struct Faults {
             Array(repeating: kind, count: max(1, kind.rate * seconds / 600))
         }.shuffled(using: &random)
         // The last one is to be over at the end.
-        pause = max(1000, Int64(seconds * 1000 - 15_000)) / Int64(waiting.count)
+        pause = max(1000, Int64(seconds * 1000 - 15_000)) / Int64(max(1, waiting.count))
         next = start + 1000
     }
 
@@ -74,8 +75,15 @@ struct Faults {
                 fleet.freeze(member)
                 undo = { fleet.thaw(member) }
             case .silence:
-                guard let port = try fleet.silence(member) else { return }
-                undo = { try member.lose(false, from: port) }
+                guard let silence = try fleet.silence(member) else { return }
+                undo = {
+                    try member.lose(false, from: silence.port)
+                    guard
+                        try fleet.query("SELECT count(*) FROM node_lease WHERE node = \(silence.node)") == "0"
+                    else {
+                        throw FleetError(what: "node \(silence.node) has a lease that it cannot have renewed")
+                    }
+                }
             case .cut, .primary:
                 try fleet.cut(member)
                 undo = { try fleet.join(member) }

@@ -35,7 +35,7 @@ struct Findings: Encodable {
     var wrongs: [Wrong]
     /// How long the accounts of a lost machine had no stream.
     var resumed: [String: Waits]
-    /// How long after a promotion messages were not answered that waited then, or were sent in the second after it.
+    /// How long messages were not answered that waited at a promotion, from there on, or were sent in the second after it.
     var promoted: Waits?
     /// How long the primary's place was empty.
     var promotions: Waits?
@@ -66,7 +66,7 @@ struct Findings: Encodable {
         }
         if let promotions { lines.append("  without primary: \(promotions.text)") }
         if let promoted {
-            lines.append("  messages, from a promotion to the answer: \(promoted.text)")
+            lines.append("  answers to messages at a promotion and in the second after it: \(promoted.text)")
         }
         if let calmRate { lines.append("  answered between faults: \(Int(calmRate)) messages/s") }
         lines.append(isProven ? "nothing lost, nothing repeated" : "FAILED")
@@ -83,10 +83,11 @@ extension Findings {
     private static let afterPromotion: Int64 = 1000
 
     init(
-        _ fleet: Fleet, _ losses: [Faults.Loss], from begin: Int64, seconds: Int, calmRate: Double?,
+        _ fleet: Fleet, _ faults: Faults, from begin: Int64, seconds: Int, calmRate: Double?,
         isComplete: Bool
     ) throws {
         let sent = fleet.peer.sent
+        let losses = faults.losses
         let toFinish = sent.indices.count { $0 % 5 == 0 }
         func number(_ sql: String) throws -> Int { Int(try fleet.query(sql)) ?? -1 }
         let streams = Streams(fleet, from: begin)
@@ -94,7 +95,7 @@ extension Findings {
             fleet.members.count, fleet.servers.network != nil, fleet.size.accounts
         )
         (seed, self.seconds, messages, handlers) = (fleet.size.seed, seconds, sent.count, toFinish)
-        faults = Dictionary(losses.map { ($0.kind.rawValue, 1) }, uniquingKeysWith: +)
+        self.faults = Dictionary(losses.map { ($0.kind.rawValue, 1) }, uniquingKeysWith: +)
         wrongs = try [
             Wrong(what: "messages not answered", count: sent.count { $0.answers == 0 }),
             Wrong(what: "messages answered twice", count: sent.count { $0.answers > 1 }),
@@ -115,6 +116,7 @@ extension Findings {
                 count: number("SELECT count(*) - count(DISTINCT name) FROM finished")),
             Wrong(what: "commits of a fenced machine", count: number("SELECT count(*) FROM stale")),
             Wrong(what: "sessions begun anew", count: streams.begunAnew),
+            Wrong(what: "faults that did not happen", count: faults.waiting.count),
         ]
         stories = Array(streams.stories.prefix(5))
         resumed = [:]
@@ -136,10 +138,12 @@ extension Findings {
         promotions = Waits(promotionTimes.map { $0.end - $0.begin })
         let late = promotionTimes.flatMap { promotion in
             sent.compactMap { message -> (time: Int64, account: Int, loss: Int64)? in
-                guard message.at <= promotion.end + Self.afterPromotion, let answer = message.answeredAt,
+                // What was sent before the promotion waits from there on.
+                let start = max(message.at, promotion.end)
+                guard start <= promotion.end + Self.afterPromotion, let answer = message.answeredAt,
                     answer >= promotion.end
                 else { return nil }
-                return (answer - promotion.end, message.account, promotion.begin)
+                return (answer - start, message.account, promotion.begin)
             }
         }
         promoted = Waits(late.map(\.time))

@@ -119,18 +119,19 @@ final class Fleet {
 
     /// Has the connection be lost on which a machine renews its lease, while its steps go on: without the fence they would be stored.
     ///
-    /// - Returns: The port from which nothing arrives any more; nil when there is no such connection at this moment.
-    func silence(_ member: Member) throws -> String? {
+    /// - Returns: The port from which nothing arrives any more, and the number of the node; nil when there is no such connection at
+    ///   this moment.
+    func silence(_ member: Member) throws -> (port: String, node: String)? {
+        let node = try query("SELECT max(node) FROM machine WHERE name = '\(member.name)'")
         let port = try query(
             """
             SELECT client_port FROM pg_stat_activity JOIN pg_locks USING (pid)
-            WHERE locktype = 'advisory' AND objsubid = 2
-                AND objid = (SELECT max(node) FROM machine WHERE name = '\(member.name)') LIMIT 1
+            WHERE locktype = 'advisory' AND objsubid = 2 AND objid = \(node) LIMIT 1
             """)
         if port.isEmpty { return nil }
         chronicle.mark("half-open", "\(member.name) renews its lease no longer")
         try member.lose(true, from: port)
-        return port
+        return (port, node)
     }
 
     func killPrimary() throws {

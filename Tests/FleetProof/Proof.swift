@@ -40,7 +40,7 @@ final class Proof {
         let calmRate = isComplete && size.calm > 0 ? try calm() : nil
         isComplete = isComplete && (try? wait("everything is done") { try isDone() }) != nil
         return try Findings(
-            fleet, faults.losses, from: begin, seconds: seconds, calmRate: calmRate, isComplete: isComplete)
+            fleet, faults, from: begin, seconds: seconds, calmRate: calmRate, isComplete: isComplete)
     }
 
     private func send() throws {

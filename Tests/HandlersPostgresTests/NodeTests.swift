@@ -51,15 +51,16 @@ import Testing
             let step = "SELECT step FROM node_step WHERE node = \(old)"
             let before = Int(try database.query(step)) ?? 0
             try database.query(
-                "CREATE FUNCTION fence() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END $$;"
+                "CREATE FUNCTION fence() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1); RETURN NULL; END $$;"
                     + "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON note DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fence()"
             )
             let committing = try SystemThread("committing") {
                 try? store.step { try $0.write("INSERT INTO note(text) VALUES ('b')") }
             }
             try Self.eventually {
-                try database.query("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
-                    == "1"
+                try database.query(
+                    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+                ) == "1"
             }
             // Waits for the commit.
             try database.query("DELETE FROM node_lease")

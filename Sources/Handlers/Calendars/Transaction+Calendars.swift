@@ -79,6 +79,7 @@ extension Transaction {
         let chosen = timer.missedTimes.call(timer.rule, due: row.due ?? now, now: now)
         // First, so that the handler may pause it, give it another calendar or have itself called again.
         try plan(row.id, at: chosen.next)
+        newDue.addRepeated(row.scope, chosen.next)
         guard let time = chosen.time else { return }
         _ = try callStanding(
             row.id, overrides: call.overrides ?? Record(),

@@ -31,13 +31,15 @@ struct OwnTimes {
         if times.count > Self.limit { times.removeLast() }
     }
 
-    /// Returns when this process looks, and forgets the times of rows that were called.
+    /// Returns when this process looks.
     ///
     /// - Parameter due: The earliest time of the rows; nil when there is none.
     mutating func look(at due: Timestamp?, now: Timestamp) -> Timestamp? {
-        times.removeFirst(place(of: due ?? now))
+        // Nobody waits any longer for a row that is due for that long.
+        times.removeFirst(place(of: now - Self.courtesy))
         guard let due else { return nil }
+        let own = place(of: due)
         let late = due + Self.courtesy
-        return times.first.map { min($0, late) } ?? late
+        return own < times.count ? min(times[own], late) : late
     }
 }

@@ -151,12 +151,17 @@ final class RunnerLoop: DueListener {
         if new.placed > 0 { mayHavePlaces.store(true, ordering: .relaxed) }
         let isAsked = new.isAnywhere || new.isLeaseLost
         if isAsked { areLeasesLost.store(true, ordering: .relaxed) }
-        if isOnServer, let due = new.times[nil]?.wall { ownTimes.withLock { $0.add(due) } }
+        if isOnServer { addOwn(new.repeated + [new.times[nil]?.wall].compactMap(\.self)) }
         let isEarlier = timetable.withLock { timetable in
             // Every one is added, whatever the others say.
             new.times.reduce(isAsked) { timetable.add($1.key, $1.value) || $0 }
         }
         if isEarlier { signal.raise() }
+    }
+
+    private func addOwn(_ times: [Timestamp]) {
+        ownTimes.withLock { own in for time in times { own.add(time) } }
+        timetable.withLock { timetable in for time in times { _ = timetable.add(nil, .init(wall: time)) } }
     }
 
     func lookAtPlaces() {
@@ -218,6 +223,8 @@ final class RunnerLoop: DueListener {
 
     /// Makes a pass for a drain; ``endDrain(of:)`` ends it.
     func startDrain(of runner: HandlerRunner) {
+        // Before and after: a pass that answers the drain shall have looked everywhere for it.
+        mark(runner.scopes + [nil])
         state.withLock { $0.drained.append(runner) }
         mark(runner.scopes + [nil])
     }

@@ -40,14 +40,19 @@ extension HandlerStore {
     }
 
     /// Lends a transaction for reading alone. On a server it is a read, as a step has the steps of all machines wait; in a file it is a
-    /// step, which costs no more and needs no second connection.
+    /// step, which costs no more and needs no second connection. Where a read fails, as the server is away or takes no more
+    /// connections, a step waits for it.
     func look<R>(_ body: (Transaction) throws -> R) throws -> R {
         guard isOnServer else { return try step { try body($0.transaction) } }
-        return try peek { snapshot in
-            try body(
-                Transaction(
-                    connection: snapshot.connection, registry: registry, role: role, slot: slot, log: log,
-                    time: time))
+        do {
+            return try lookers.read(time, isFixed: false) { snapshot in
+                try body(
+                    Transaction(
+                        connection: snapshot.connection, registry: registry, role: role, slot: slot, log: log,
+                        time: time))
+            }
+        } catch let error as HandlerError where error.isStorageFailure {
+            return try step { try body($0.transaction) }
         }
     }
 }

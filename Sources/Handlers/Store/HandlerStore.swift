@@ -41,6 +41,8 @@ public final class HandlerStore: Sendable {
     public let path: String
     /// Where its rows are.
     package let database: any StoreDatabase
+    /// The connections of ``look(_:)``.
+    let lookers: ReaderPool
     /// The handlers that this program knows.
     package let registry: HandlerRegistry
     /// Role of this process.
@@ -119,6 +121,7 @@ public final class HandlerStore: Sendable {
         time: TimeSource, log: HandlerLog?, system: SystemServices, toMove: Bool = false
     ) throws {
         self.database = database
+        lookers = database.readers.another()
         path = database.path
         self.system = system
         self.log = log
@@ -146,6 +149,7 @@ public final class HandlerStore: Sendable {
     deinit {
         // Before the slot is given back, which is no news for this store.
         watch.withLock { $0.take() }?.cancel()
+        lookers.close()
         database.close()
         // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
         // looks at it recovers that.
@@ -313,7 +317,8 @@ public final class HandlerStore: Sendable {
         for failure in transaction.failures { listeners.report(failure) }
         if transaction.hasNewEvents { listeners.news.announce() }
         for id in transaction.awaited { listeners.endings.announce(id) }
-        if !transaction.newDue.isEmpty { listeners.addDue(transaction.newDue) }
+        let due = transaction.newDue
+        if !due.isEmpty || !due.repeated.isEmpty { listeners.addDue(due) }
         return value
     }
 

@@ -18,6 +18,8 @@ struct DueTimes {
 struct NewDue {
     /// The earliest times by scope.
     private(set) var times: [HandlerScope?: DueTimes] = [:]
+    /// When timers of the program as a whole fire again, of which others need no notice: they have just looked.
+    private(set) var repeated: [Timestamp] = []
     /// Whether rows may wait in any scope.
     var isAnywhere = false
 
@@ -31,6 +33,11 @@ struct NewDue {
     var isParked = false
 
     var isEmpty: Bool { times.isEmpty && !isAnywhere && !isLeaseLost && !isParked }
+
+    /// Adds the next time of a timer that has fired.
+    mutating func addRepeated(_ scope: HandlerScope?, _ time: Timestamp?) {
+        if scope == nil, let time { repeated.append(time) }
+    }
 
     mutating func add(_ scope: HandlerScope?, wall: Timestamp? = nil, monotonic: Duration? = nil) {
         guard wall != nil || monotonic != nil else { return }

@@ -20,6 +20,9 @@ package final class ReaderPool: @unchecked Sendable {
         self.open = open
     }
 
+    /// Makes another pool on the same database, for reads that must not wait for those of the program.
+    func another() -> ReaderPool { ReaderPool(open) }
+
     /// Lends the state that was committed last to `body`, once fewer than ``HandlerStore/maximumReads`` run.
     ///
     /// - Parameters:
@@ -41,7 +44,7 @@ package final class ReaderPool: @unchecked Sendable {
             return result
         } catch {
             // One whose storage failed is closed, for it may keep a damaged page; the next read opens another.
-            if (error as? HandlerError)?.isStorageFailure != true { kept = connection }
+            if (error as? HandlerError)?.isStorageFailure != true { kept = connection } else { close() }
             throw error
         }
     }

@@ -21,6 +21,7 @@ extension Transaction {
         let call: [UInt8]?
         let input: [UInt8]?
         let relations: Relations
+        let scope: HandlerScope?
     }
 
     /// The rows of a scope that are due, longest due first.
@@ -64,13 +65,14 @@ extension Transaction {
             case .connected(let time): ("connected_due <= ?", time.milliseconds)
             }
         return try connection.first(
-            "SELECT name, due, lane, period, call, input, relations FROM handler WHERE id = ? AND \(isStillDue)",
+            "SELECT name, due, lane, period, call, input, relations, scope FROM handler WHERE id = ? AND \(isStillDue)",
             [due.id, time]
         ) { row in
             DueRow(
                 id: due.id, name: row.text(0), due: row.optionalTimestamp(1), caller: row.integer(2),
                 period: row.optionalDuration(3), call: row.isNull(4) ? nil : row.blob(4),
-                input: row.isNull(5) ? nil : row.blob(5), relations: Relations(rawValue: row.integer(6)))
+                input: row.isNull(5) ? nil : row.blob(5), relations: Relations(rawValue: row.integer(6)),
+                scope: row.optionalText(7).map { HandlerScope($0) })
         }
     }
 
@@ -244,6 +246,7 @@ extension Transaction {
             context: .given(TimerFired(dueAt: due, missed: missed, environment: environment)))
         try connection.write(
             "UPDATE handler SET due = ? WHERE id = ?", [due + period * (missed + 1), row.id])
+        newDue.addRepeated(row.scope, due + period * (missed + 1))
     }
 
     /// Makes calls due now that wait for nothing but another attempt, or for a runner, and yet would wait for longer than

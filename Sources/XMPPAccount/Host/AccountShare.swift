@@ -165,7 +165,7 @@ public final class AccountShare: Sendable {
             defer { state.lost = [] }
             return (state.lost, Set(state.taken.keys))
         }
-        var (wanted, unwanted): ([AccountConfiguration], Set<JID>) = ([], lost)
+        var (wanted, unwanted): ([AccountConfiguration], Set<JID>) = ([], lost.intersection(taken))
         for configuration in configurations {
             let jid = configuration.jid
             if Self.node(of: jid, among: nodes) != own {
@@ -257,7 +257,6 @@ public final class AccountShare: Sendable {
             state.givingBack = Task { [self] in
                 while let leaving = nextLeaving() {
                     await forEach(leaving) { await self.giveBack($0) }
-                    self.state.withLock { $0.leaving.subtract(leaving) }
                     announce.yield()
                 }
             }
@@ -273,10 +272,13 @@ public final class AccountShare: Sendable {
     }
 
     private func giveBack(_ jid: JID, finishing time: Duration = .zero) async {
-        guard let account = state.withLock({ $0.taken[jid] }) else { return }
+        guard let account = state.withLock({ $0.taken[jid] }) else {
+            return state.withLock { _ = $0.leaving.remove(jid) }
+        }
         await host.remove(account, finishing: time)
         state.withLock { state in
             state.taken[jid] = nil
+            state.leaving.remove(jid)
             state.givenBack.insert(jid)
         }
     }

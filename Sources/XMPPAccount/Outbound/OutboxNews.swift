@@ -11,6 +11,8 @@ final class OutboxNews: Sendable {
         var accounts: [Int64: @Sendable (Int64) -> Void] = [:]
         /// The newest row that was looked at.
         var newest: Int64 = 0
+        /// The number of looks in a row that failed.
+        var failures = 0
     }
 
     private let store: HandlerStore
@@ -45,11 +47,20 @@ final class OutboxNews: Sendable {
     /// The time after which it looks again when the database is away.
     private static let pause = Duration.milliseconds(200)
 
+    /// The number of failures after which each account looks for itself.
+    private static let patience = 5
+
     private func look() async {
         do {
             while try lookOnce() == Self.limit {}
+            state.withLock { $0.failures = 0 }
         } catch {
-            // A step of each account would fail, too.
+            let (failures, accounts) = state.withLock { state in
+                state.failures += 1
+                return (state.failures, state.accounts)
+            }
+            // While the database is away, a step of each account would fail, too.
+            if failures % Self.patience == 0 { for record in accounts.values { record(.max) } }
             try? await Task.sleep(for: Self.pause)
             announce.yield()
         }
