@@ -75,7 +75,7 @@ struct Findings: Encodable {
 }
 
 extension Findings {
-    /// The time in milliseconds above which the server's view of an account is told.
+    /// The time in milliseconds above which the server's view of an account is printed.
     private static let isLong: Int64 = 8000
     /// The same for messages after a promotion.
     private static let isSlow: Int64 = 2000

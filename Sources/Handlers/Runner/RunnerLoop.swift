@@ -151,17 +151,19 @@ final class RunnerLoop: DueListener {
         if new.placed > 0 { mayHavePlaces.store(true, ordering: .relaxed) }
         let isAsked = new.isAnywhere || new.isLeaseLost
         if isAsked { areLeasesLost.store(true, ordering: .relaxed) }
-        if isOnServer { addOwn(new.repeated + [new.times[nil]?.wall].compactMap(\.self)) }
+        // In a file the look that called a timer has found its next time, too.
+        let repeated = isOnServer ? new.repeated : []
+        if isOnServer {
+            ownTimes.withLock { own in
+                for time in repeated + [new.times[nil]?.wall].compactMap(\.self) { own.add(time) }
+            }
+        }
         let isEarlier = timetable.withLock { timetable in
             // Every one is added, whatever the others say.
-            new.times.reduce(isAsked) { timetable.add($1.key, $1.value) || $0 }
+            let isEarlier = new.times.reduce(isAsked) { timetable.add($1.key, $1.value) || $0 }
+            return repeated.reduce(isEarlier) { timetable.add(nil, DueTimes(wall: $1)) || $0 }
         }
         if isEarlier { signal.raise() }
-    }
-
-    private func addOwn(_ times: [Timestamp]) {
-        ownTimes.withLock { own in for time in times { own.add(time) } }
-        timetable.withLock { timetable in for time in times { _ = timetable.add(nil, .init(wall: time)) } }
     }
 
     func lookAtPlaces() {
