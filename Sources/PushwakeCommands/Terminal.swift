@@ -53,13 +53,13 @@ package enum Terminal {
 }
 
 /// A progress bar on a terminal, or occasional plain lines elsewhere.
-struct ProgressBar {
+package struct ProgressBar {
     private let total: Int
     private var lastPlain = -1
 
-    init(total: Int) { self.total = max(total, 1) }
+    package init(total: Int) { self.total = max(total, 1) }
 
-    mutating func show(_ done: Int, _ text: VisibleText) {
+    package mutating func show(_ done: Int, _ text: VisibleText) {
         if Terminal.isInteractive {
             let width = 20
             let filled = min(width, done * width / total)
@@ -71,4 +71,7 @@ struct ProgressBar {
             Terminal.writeError("\(done)/\(total) \(text)\n")
         }
     }
+
+    /// Leaves the line of a bar that will not be full, so that an error gets its own.
+    package func interrupt() { if Terminal.isInteractive { Terminal.writeError("\n") } }
 }

@@ -32,13 +32,20 @@ struct StoreMoveCommand {
     }
 
     func run() throws -> Int32 {
+        // All rows are read twice.
+        var bar: ProgressBar?
         do {
             if isUndo {
                 try move.undo()
                 Terminal.say("The store is as it was.")
                 return 0
             }
-            let summary = try move.run()
+            let summary = try move.run { done in
+                bar = bar ?? ProgressBar(total: 2 * done.all)
+                bar?.show(
+                    done.isComparing ? done.all + done.rows : done.rows,
+                    done.isComparing ? "rows compared" : "rows copied")
+            }
             let rows = Terminal.count(summary.rows, "row")
             Terminal.say(
                 summary.wasCompleted
@@ -47,6 +54,7 @@ struct StoreMoveCommand {
             )
             return 0
         } catch let error as HandlerError {
+            bar?.interrupt()
             throw CommandFailure(error.message)
         }
     }

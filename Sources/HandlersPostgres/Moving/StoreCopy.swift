@@ -23,13 +23,16 @@ struct StoreCopy {
         (self.source, self.target, self.mark, self.move) = (source, target, mark, move)
     }
 
-    func run() throws -> StoreMove.Summary {
-        let pairs = try copyAll()
-        return try compareAll(pairs)
+    func run(_ progress: (StoreMove.Progress) -> Void) throws -> StoreMove.Summary {
+        let pairs = try copyAll(progress)
+        return try compareAll(pairs, progress)
     }
 
+    /// The number of rows after which progress is reported.
+    private static let progressStep = 1000
+
     /// Makes all tables, and copies their rows.
-    func copyAll() throws -> [Pair] {
+    func copyAll(_ progress: (StoreMove.Progress) -> Void) throws -> [Pair] {
         let pairs = try makeTables()
         let tables = pairs.map(\.target)
         try target.startCopying(to: tables)
@@ -37,7 +40,13 @@ struct StoreCopy {
         for table in tables {
             _ = try target.connection.execute("DELETE FROM \(MovedTable.quoted(table.name))", binding: [])
         }
-        for pair in pairs { try copy(pair) }
+        var done = StoreMove.Progress(all: try pairs.reduce(0) { try $0 + count(of: $1.source) })
+        for pair in pairs {
+            try copy(pair) {
+                done.rows += 1
+                if done.rows % Self.progressStep == 0 { progress(done) }
+            }
+        }
         try target.endCopying(to: tables)
         try copyPlace()
         for pair in pairs { try continueIDs(of: pair) }
@@ -45,13 +54,17 @@ struct StoreCopy {
     }
 
     /// Compares the rows of both sides, one by one, with the types of their values.
-    func compareAll(_ pairs: [Pair]) throws -> StoreMove.Summary {
-        var summary = StoreMove.Summary()
+    func compareAll(_ pairs: [Pair], _ progress: (StoreMove.Progress) -> Void) throws -> StoreMove.Summary {
+        var done = StoreMove.Progress(
+            isComparing: true, all: try pairs.reduce(0) { try $0 + count(of: $1.source) })
         for pair in pairs {
-            summary.tables += 1
-            summary.rows += try compare(pair)
+            try compare(pair) {
+                done.rows += 1
+                if done.rows % Self.progressStep == 0 { progress(done) }
+            }
         }
-        return summary
+        progress(done)
+        return StoreMove.Summary(tables: pairs.count, rows: done.rows)
     }
 
     // MARK: Tables
@@ -123,7 +136,13 @@ struct StoreCopy {
 
     // MARK: Rows
 
-    private func copy(_ pair: Pair) throws {
+    private func count(of table: MovedTable) throws(HandlerError) -> Int {
+        try source.connection.firstOnce("SELECT count(*) FROM \(MovedTable.quoted(table.name))") {
+            Int($0.integer(0))
+        } ?? 0
+    }
+
+    private func copy(_ pair: Pair, _ countRow: () -> Void) throws {
         let columns = pair.targetColumns.map { MovedTable.quoted($0.name) }.joined(separator: ", ")
         let places = pair.targetColumns.map { _ in "?" }.joined(separator: ", ")
         let insert = "INSERT INTO \(MovedTable.quoted(pair.target.name))(\(columns)) VALUES (\(places))"
@@ -143,11 +162,11 @@ struct StoreCopy {
             }
             try target.connection.write(insert, binding: values)
             try MoveFailpoint.copied.hit()
+            countRow()
         }
     }
 
-    /// - Returns: The number of rows.
-    private func compare(_ pair: Pair) throws -> Int {
+    private func compare(_ pair: Pair, _ countRow: () -> Void) throws {
         let left = try source.rows(of: pair.source, columns: pair.sourceColumns)
         let order = Set(pair.source.order.map { $0.name.lowercased() })
         let arrived = MovedTable(
@@ -163,7 +182,7 @@ struct StoreCopy {
         var count = 0
         while true {
             let (row, other) = (try left.next(), try moved.next())
-            guard row != nil || other != nil else { return count }
+            guard row != nil || other != nil else { return }
             count += 1
             guard let row, let other else {
                 throw HandlerError(
@@ -175,6 +194,7 @@ struct StoreCopy {
             where !Self.areSame(row[index], other[index]) {
                 throw refusal(pair, column, row, count, "is not stored as it is")
             }
+            countRow()
         }
     }
 

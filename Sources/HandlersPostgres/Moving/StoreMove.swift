@@ -3,7 +3,7 @@ public import Handlers
 /// A move of a store to another database: from SQLite to PostgreSQL, back, or between two of a kind.
 ///
 /// All rows go along, and are read back and compared, one by one, before the target commits. The store that is left stays as it
-/// is, retired: opening it fails with ``/Handlers/ErrorCode/databaseMoved`` and names the target. What others know of the store goes on:
+/// is, retired: opening it fails with ``/Handlers/HandlerError`` `databaseMoved` and names the target. What others know of the store goes on:
 /// XEP-0198 sessions are resumed, OMEMO ratchets continue, no id and no idempotency key is given twice.
 ///
 /// ```swift
@@ -48,6 +48,20 @@ public struct StoreMove: Sendable {
         public var wasCompleted = false
     }
 
+    /// How far a move is.
+    ///
+    /// ```swift
+    /// try move.run { print("\($0.rows) of \($0.all) rows \($0.isComparing ? "compared" : "copied")") }
+    /// ```
+    public struct Progress: Hashable, Sendable {
+        /// Whether all rows are copied, and they are being compared.
+        public var isComparing = false
+        /// The number of rows that were copied, or compared.
+        public var rows = 0
+        /// The number of rows to be moved.
+        public var all = 0
+    }
+
     let source: Place
     let target: Place
     let schemas: [Schema]
@@ -55,7 +69,7 @@ public struct StoreMove: Sendable {
     /// Whether tables of modules without schema are made as they are in the store that is left.
     var takesUnknown = false
 
-    /// Describes a move; nothing is touched before ``run()``.
+    /// Describes a move; nothing is touched before ``run(progress:)``.
     ///
     /// - Parameters:
     ///   - source: The store.
@@ -83,6 +97,7 @@ public struct StoreMove: Sendable {
     /// It takes one transaction in the target, and reads and writes each row once and compares it once. Memory holds some rows at a
     /// time.
     ///
+    /// - Parameter progress: Called about every 1000 rows.
     /// - Returns: What was moved.
     /// - Throws: ``/Handlers/HandlerError``. Nothing is changed, and the store can be opened as before, after `databaseLocked` (a
     ///   process or a machine has it open), `databaseForeign` (no store, a copy, unknown modules or tables, or a target that holds a
@@ -91,7 +106,7 @@ public struct StoreMove: Sendable {
     ///   that the target cannot hold, with its table, column and row). When the connection is lost, or the machine, the store may
     ///   stay marked: then it opens no more until the move was run again or undone.
     @discardableResult
-    public func run() throws -> Summary {
+    public func run(progress: (Progress) -> Void = { _ in }) throws -> Summary {
         let mark = try checkSource()
         let target = try MoveTarget(target, durability)
         try target.database.begin()
@@ -110,15 +125,18 @@ public struct StoreMove: Sendable {
         return try run(
             source, target,
             MoveMark(
-                move: mark?.move ?? Step.makeName(), target: target.name, hasMoved: false))
+                move: mark?.move ?? Step.makeName(), target: target.name, hasMoved: false),
+            progress)
     }
 
-    private func run(_ source: MoveSource, _ target: MoveTarget, _ mark: MoveMark) throws -> Summary {
+    private func run(
+        _ source: MoveSource, _ target: MoveTarget, _ mark: MoveMark, _ progress: (Progress) -> Void
+    ) throws -> Summary {
         var summary: Summary
         do {
             try source.leave(with: mark)
             try MoveFailpoint.marked.hit()
-            summary = try StoreCopy(from: source.reader(), to: target.database, mark, self).run()
+            summary = try StoreCopy(from: source.reader(), to: target.database, mark, self).run(progress)
             try MoveFailpoint.verified.hit()
         } catch {
             target.database.connection.rollBack()
@@ -148,7 +166,7 @@ public struct StoreMove: Sendable {
     /// ```
     ///
     /// - Throws: ``/Handlers/HandlerError`` with code `databaseMoved` when the target has everything: then run the move again;
-    ///   `databaseForeign` for another target than that of the move, or a store that is not being moved; and as ``run()`` when a
+    ///   `databaseForeign` for another target than that of the move, or a store that is not being moved; and as ``run(progress:)`` when a
     ///   database cannot be opened, as the target must be asked.
     public func undo() throws {
         guard let mark = try checkSource() else {

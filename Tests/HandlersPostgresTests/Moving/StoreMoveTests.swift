@@ -40,6 +40,21 @@ import Testing
         #expect(moved?.message.contains("/b.db") == true)
     }
 
+    @Test("G8 a move tells how many rows are copied and compared")
+    func progress() throws {
+        let scene = try MoveScene()
+        try MoveScene.fill(scene.file)
+        try MoveScene.open(scene.file).step { step in
+            for number in 0..<2000 { try step.write("INSERT INTO note(text) VALUES (?)", "\(number)") }
+        }
+        var found: [StoreMove.Progress] = []
+        let move = MoveScene.move(scene.file, .file(scene.folder.path + "/b.db"))
+        let rows = try move.run { found.append($0) }.rows
+        var expected = [1000, 2000].map { StoreMove.Progress(rows: $0, all: rows) }
+        expected += [1000, 2000, rows].map { StoreMove.Progress(isComparing: true, rows: $0, all: rows) }
+        #expect(found == expected)
+    }
+
     @Test("G8 a store goes to another file, and to another schema of a server")
     func sameKind() throws {
         let scene = try MoveScene()
@@ -115,7 +130,7 @@ import Testing
         #expect(failure { _ = try MoveScene.open(scene.file) }?.code == .databaseMoved)
         _ = try StoreCopy(
             from: source.reader(), to: target.database, mark, MoveScene.move(scene.file, scene.server)
-        ).run()
+        ).run { _ in }
         #expect(failure { _ = try MoveScene.open(scene.server) }?.code == .databaseLocked)
     }
 
@@ -260,9 +275,9 @@ import Testing
         let mark = MoveMark(move: "number", target: target.name, hasMoved: false)
         let reader = try source.reader()
         let copy = StoreCopy(from: reader, to: target.database, mark, MoveScene.move(scene.file, other))
-        let pairs = try copy.copyAll()
+        let pairs = try copy.copyAll { _ in }
         try target.database.connection.executeOnce(change)
-        let error = failure { _ = try copy.compareAll(pairs) }
+        let error = failure { _ = try copy.compareAll(pairs) { _ in } }
         #expect(error != nil)
         try #require(
             error?.message.contains("'\(change.split(separator: " ")[change.hasPrefix("UPDATE") ? 1 : 2])'")
