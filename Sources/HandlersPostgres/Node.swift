@@ -36,18 +36,20 @@ final class Node: ProcessPresence {
 
     var number: Int { loop.number }
     var isFenced: Bool { loop.isFenced }
-    /// Whether other nodes have the database open, as far as is known.
+    /// Whether other nodes have the database open, or had it shortly before, as far as is known.
     var hasOtherMachines: Bool { loop.hasOthers }
+    /// Whether the other nodes know of this one, and so wait for what it has committed.
+    var isKnown: Bool { loop.isKnown }
 
     func isAlive(slot: Int) -> Bool { loop.isAlive(slot) }
 
     func share(_ isSharing: Bool) throws(HandlerError) { try loop.share(isSharing) }
     func sharingSlots() throws(HandlerError) -> [Int] { try loop.sharingNodes() }
 
-    /// Registers the store anew after others have taken it for dead.
+    /// Registers the store again after others have taken it for dead.
     ///
     /// - Returns: Its new number.
-    func registerAnew() throws(HandlerError) -> Int { try loop.registerAnew() }
+    func registerAgain() throws(HandlerError) -> Int { try loop.registerAgain() }
 
     func record(_ runningCall: RunningCall) { loop.record(runningCall) }
     func clearRunningCall() { loop.record(nil) }

@@ -17,6 +17,8 @@ final class NodeLoop: @unchecked Sendable {
     private let options: PostgresSettings
     /// Nil while there is no connection.
     private let table: Mutex<NodeTable?>
+    /// Stores what the node runs; nil while nothing was. A step waits for it, and so not for what the node does over its own connection.
+    private let records: Mutex<RunningCallRecord?>
     private let currentNumber: Atomic<Int>
     private let fenced = Atomic<Bool>(false)
     private let isSharing = Atomic<Bool>(false)
@@ -25,8 +27,12 @@ final class NodeLoop: @unchecked Sendable {
     private let mayHaveDead = Atomic<Bool>(true)
     /// Whether what runs is stored, because a node has died a short time ago: what it ran is not known, and kills the next one, too.
     private let isCareful: Atomic<Bool>
-    /// Whether there are other nodes.
+    /// Whether there are other nodes, or were shortly before.
     private let others = Atomic<Bool>(true)
+    /// Whether the others have looked since the node was registered.
+    private let known = Atomic<Bool>(false)
+    /// The nodes that are being recovered here.
+    private let recovering = Mutex<Set<Int64>>([])
     /// Whether something is stored.
     private let hasRecord = Atomic<Bool>(false)
     private let notifications = Atomic<UInt32>(0)
@@ -49,15 +55,17 @@ final class NodeLoop: @unchecked Sendable {
         currentNumber = Atomic(try table.register(isSharing: false))
         isCareful = Atomic(try table.hasRecentDeath())
         self.table = Mutex(table)
+        records = Mutex(nil)
     }
 
     var number: Int { currentNumber.load(ordering: .sequentiallyConsistent) }
-    /// Whether others have taken the node for dead, and it has not registered anew.
+    /// Whether others have taken the node for dead, and it has not registered again.
     var isFenced: Bool { fenced.load(ordering: .sequentiallyConsistent) }
     var hasOthers: Bool { others.load(ordering: .relaxed) }
+    var isKnown: Bool { known.load(ordering: .relaxed) }
     var countOfOthers: UInt32 { notifications.load(ordering: .relaxed) }
 
-    /// Uses the connection, which is made anew if there is none.
+    /// Uses the connection, which is opened if there is none.
     private func using<R>(_ body: (inout NodeTable) throws(HandlerError) -> R) throws(HandlerError) -> R {
         try table.withLock { (table) throws(HandlerError) in
             var current: NodeTable
@@ -80,8 +88,9 @@ final class NodeLoop: @unchecked Sendable {
 
     // MARK: The own node
 
-    func registerAnew() throws(HandlerError) -> Int {
+    func registerAgain() throws(HandlerError) -> Int {
         try using { (table) throws(HandlerError) in
+            known.store(false, ordering: .relaxed)
             let new = try table.register(isSharing: isSharing.load(ordering: .relaxed))
             // While the loop cannot look: it would take its own lock for that of another node.
             currentNumber.store(new, ordering: .sequentiallyConsistent)
@@ -95,8 +104,13 @@ final class NodeLoop: @unchecked Sendable {
         let isWanted = runningCall != nil && isCareful.load(ordering: .relaxed)
         guard isWanted || hasRecord.load(ordering: .relaxed) else { return }
         hasRecord.store(isWanted, ordering: .relaxed)
-        try? using { (table) throws(HandlerError) in
-            try table.record(isWanted ? runningCall : nil, of: number)
+        records.withLock { records in
+            do throws(HandlerError) {
+                if records == nil { records = try RunningCallRecord(options) }
+                try records?.store(isWanted ? runningCall : nil, of: number)
+            } catch {
+                records = nil
+            }
         }
     }
 
@@ -106,10 +120,14 @@ final class NodeLoop: @unchecked Sendable {
     }
 
     /// Lets go of the connection, once nothing else uses it: others find the node dead.
-    func disconnect() { table.withLock { $0 = nil } }
+    func disconnect() {
+        records.withLock { $0 = nil }
+        table.withLock { $0 = nil }
+    }
 
     /// Removes the node, once nothing else uses it.
     func leave() {
+        records.withLock { $0 = nil }
         table.withLock { table in
             // What cannot be removed is recovered by others.
             if hasNews.exchange(false, ordering: .sequentiallyConsistent) { try? table?.notify(from: number) }
@@ -153,7 +171,10 @@ final class NodeLoop: @unchecked Sendable {
                 // Also where another node recovers them: what runs next may be what they died of.
                 if try table.hasRecentDeath() { isCareful.store(true, ordering: .relaxed) }
                 var started: [(node: Int64, runningCall: RunningCall?)] = []
-                for next in try table.fenced() where try table.startRecovery(of: next.node) {
+                // The lock keeps other machines out, and not other threads of this one.
+                for next in try table.fenced() where !recovering.withLock({ $0.contains(next.node) }) {
+                    guard try table.startRecovery(of: next.node) else { continue }
+                    recovering.withLock { _ = $0.insert(next.node) }
                     started.append(next)
                 }
                 return started
@@ -166,6 +187,7 @@ final class NodeLoop: @unchecked Sendable {
 
     func endRecovery(of node: Int64, isDone: Bool) {
         if !isDone { mayHaveDead.store(true, ordering: .sequentiallyConsistent) }
+        defer { recovering.withLock { _ = $0.remove(node) } }
         try? using { (table) throws(HandlerError) in
             if isDone { try table.removeRecovered(node) }
             isCareful.store(true, ordering: .relaxed)
@@ -234,12 +256,15 @@ final class NodeLoop: @unchecked Sendable {
         if ContinuousClock.now >= times.nextLook {
             times.nextLook = .now + Self.tick
             if !isFenced { try table.lock(number) }
-            isCareful.store(try table.hasRecentDeath(), ordering: .relaxed)
+            let isCareful = try table.hasRecentDeath()
+            self.isCareful.store(isCareful, ordering: .relaxed)
+            if !isCareful, !hasRecord.load(ordering: .relaxed) { records.withLock { $0 = nil } }
             if try table.bury(besides: number) {
                 mayHaveDead.store(true, ordering: .sequentiallyConsistent)
                 isChanged = true
             }
             others.store(table.hasOthers, ordering: .relaxed)
+            known.store(table.isKnown, ordering: .relaxed)
         }
         if hasNews.exchange(false, ordering: .sequentiallyConsistent) {
             do throws(HandlerError) {

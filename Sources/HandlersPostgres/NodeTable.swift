@@ -9,7 +9,7 @@ import Handlers
 ///                   marked as dead ──▶ its connection ended ──▶ fenced ──▶ recovered ──▶ removed
 /// ```
 ///
-/// Whoever notices a death does the next of these steps; each may be done twice. From the fence on, no step of the dead node can
+/// A node that notices a death does the next of these steps; each may be done twice. From the fence on, no step of the dead node can
 /// commit, should it live behind a cut line: it goes on as a new node.
 struct NodeTable {
     /// The time after which a node that was not renewed is dead, in milliseconds of the server's clock.
@@ -84,14 +84,16 @@ struct NodeTable {
     }
 
     private let connection: PostgresConnection
-    /// Whether it holds the lock of its node.
-    private var isLocked = false
+    /// The node whose lock it holds; nil for none.
+    private var lockedNode: Int?
     /// Since when the server has been seen at work without a gap: nobody could renew anything while it was away.
     private var steadySince: ContinuousClock.Instant
     /// The nodes whose lock was free at the last look.
     private(set) var suspects: Set<Int64> = []
-    /// Whether there were other nodes at the last look.
-    private(set) var hasOthers = true
+    /// When there were other nodes at a look for the last time, also dead ones: what they have committed may not be on the standby.
+    private var othersSeen = ContinuousClock.now
+    /// When the node was registered.
+    private var registeredAt = ContinuousClock.now
 
     /// Connects.
     ///
@@ -100,7 +102,7 @@ struct NodeTable {
     init(_ options: PostgresSettings, isReconnection: Bool) throws(HandlerError) {
         steadySince = .now + (isReconnection ? PostgresSettings.connectLimit : .zero)
         var options = options
-        // Whoever waits for the database looks at other things meanwhile.
+        // A caller that waits for the database looks at other things meanwhile.
         options.outageLimit = .zero
         connection = PostgresConnection(options, isReader: false)
         // What is lost with a server is found again: a fence comes before the commit of what it protects.
@@ -114,8 +116,11 @@ struct NodeTable {
     ///
     /// - Returns: Its number, which no other one has had.
     mutating func register(isSharing: Bool) throws(HandlerError) -> Int {
-        try connection.executeOnce("SELECT pg_advisory_unlock_all()")
-        isLocked = false
+        if let lockedNode {
+            _ = try connection.firstOnce("SELECT pg_advisory_unlock(\(Self.lock("?::bigint")))", [lockedNode])
+            { _ in }
+        }
+        lockedNode = nil
         // Its number must not be given again by a standby that is promoted.
         try connection.executeOnce("SET synchronous_commit = on")
         let id = try connection.firstOnce(
@@ -128,23 +133,30 @@ struct NodeTable {
         ) { $0.integer(0) }
         try connection.executeOnce("SET synchronous_commit = off")
         guard let id else { throw HandlerError(.databaseCorrupt, "the database gives nodes no number") }
+        registeredAt = .now
         try lock(Int(id))
         return Int(id)
     }
 
     /// Takes the lock of the node, if it has none and nobody else holds it, such as its earlier connection.
     mutating func lock(_ node: Int) throws(HandlerError) {
-        if isLocked { return }
-        isLocked =
-            try connection.firstOnce("SELECT pg_try_advisory_lock(\(Self.lock("?::bigint")))", [node]) {
-                $0.integer(0) != 0
-            } ?? false
-        guard isLocked else {
+        if lockedNode == node { return }
+        let isLocked = try connection.firstOnce(
+            "SELECT pg_try_advisory_lock(\(Self.lock("?::bigint")))", [node]
+        ) { $0.integer(0) != 0 }
+        guard isLocked == true else {
             // Until then a free lock says nothing.
             return try connection.executeOnce("UPDATE node_lease SET server = NULL WHERE node = ?", [node])
         }
+        lockedNode = node
         try connection.executeOnce("UPDATE node_lease SET server = \(Self.server) WHERE node = ?", [node])
     }
+
+    /// Whether there are other nodes, or were shortly before.
+    var hasOthers: Bool { ContinuousClock.now < othersSeen + .milliseconds(Self.lease) }
+
+    /// Whether the node is registered for so long that the others have seen it.
+    var isKnown: Bool { ContinuousClock.now >= registeredAt + .milliseconds(Self.lease) }
 
     /// Renews the lease of the node.
     ///
@@ -160,15 +172,6 @@ struct NodeTable {
         guard let isLate else { return false }
         if isLate { steadySince = .now }
         return true
-    }
-
-    /// Stores what the node runs, or that it runs nothing. It is sent, which is enough: a process that is killed takes nothing back.
-    func record(_ runningCall: RunningCall?, of node: Int) throws(HandlerError) {
-        try connection.sendOnce(
-            "UPDATE node SET handler = ?, digest = ? WHERE id = ?",
-            [
-                runningCall?.handler, runningCall.map { Int64(bitPattern: $0.digest) }, node,
-            ])
     }
 
     func remove(_ node: Int) throws(HandlerError) {
@@ -219,24 +222,26 @@ struct NodeTable {
         // The lease counts only while everybody could have renewed it.
         let isSteady = ContinuousClock.now >= steadySince + .milliseconds(Self.lease)
         let lock = Self.lock("node")
+        // No AND of both: where the server is NULL it would take the lock, and not give it back.
         let found = try connection.allOnce(
             """
             SELECT node, ?2 = 1 AND until < \(Self.clock) AND EXISTS (
                     SELECT 1 FROM node_lease AS mine WHERE mine.node = ?1 AND mine.until >= \(Self.clock)),
-                CASE WHEN server = \(Self.server) AND pg_try_advisory_lock_shared(\(lock))
-                    THEN pg_advisory_unlock_shared(\(lock)) ELSE FALSE END
+                CASE WHEN server IS DISTINCT FROM \(Self.server) THEN FALSE
+                    WHEN pg_try_advisory_lock_shared(\(lock)) THEN pg_advisory_unlock_shared(\(lock))
+                    ELSE FALSE END
             FROM node_lease WHERE node <> ?1 AND is_dead = 0
             """, [node, isSteady ? 1 : 0]
         ) { (node: $0.integer(0), isOver: $0.integer(1) != 0, isFree: $0.integer(2) != 0) }
         for other in found {
-            // Free at two looks: a node that has lost its connection alone takes the lock again between them.
-            let isFree = other.isFree && suspects.contains(other.node)
+            // Free at two looks: a node that has lost its connection alone takes the lock again between them. Where all
+            // have lost theirs, this one among them, they get more time.
+            let isFree = other.isFree && suspects.contains(other.node) && ContinuousClock.now >= steadySince
             guard other.isOver || isFree else { continue }
             try connection.executeOnce(
                 "UPDATE node_lease SET is_dead = 1 WHERE node = ?1 AND (?2 = 1 OR until < \(Self.clock))",
                 [other.node, isFree ? 1 : 0])
         }
-        hasOthers = !found.isEmpty
         suspects = Set(found.filter(\.isFree).map(\.node))
         let others = try connection.allOnce(
             """
@@ -244,6 +249,7 @@ struct NodeTable {
             WHERE node.id <> ? AND coalesce(node_lease.is_dead, 1) = 1
             """, [node]
         ) { (id: $0.integer(0), isFenced: $0.integer(1) != 0) }
+        if !found.isEmpty || !others.isEmpty { othersSeen = .now }
         var isAnyFenced = false
         for other in others {
             let isFenced = other.isFenced ? true : try fence(other.id)
@@ -280,9 +286,14 @@ struct NodeTable {
 
     /// Returns whether this one is to recover a node, and nobody else until ``endRecovery(of:)``.
     func startRecovery(of node: Int64) throws(HandlerError) -> Bool {
-        try connection.firstOnce("SELECT pg_try_advisory_lock(\(Self.recovery))", [node]) {
+        let isLocked = try connection.firstOnce("SELECT pg_try_advisory_lock(\(Self.recovery))", [node]) {
             $0.integer(0) != 0
-        } ?? false
+        }
+        guard isLocked == true else { return false }
+        // Another one may have done it before the lock was free.
+        let isThere = try connection.firstOnce("SELECT 1 FROM node WHERE id = ?", [node]) { _ in true }
+        if isThere != true { try endRecovery(of: node) }
+        return isThere == true
     }
 
     func endRecovery(of node: Int64) throws(HandlerError) {

@@ -46,7 +46,7 @@ extension PostgresConnection {
         }
     }
 
-    /// Runs a statement, and prepares it anew where its tables have changed since.
+    /// Runs a statement, and prepares it again where its tables have changed since.
     private func resultOfFresh(_ sql: String, _ values: [SQLValue]) throws(HandlerError) -> PostgresResult? {
         var isStale = false
         for _ in 0..<2 {

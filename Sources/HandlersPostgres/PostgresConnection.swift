@@ -1,7 +1,7 @@
 import Handlers
 import Platform
 
-/// A connection to a database of PostgreSQL, which is made anew when it is lost.
+/// A connection to a database of PostgreSQL, which is opened again when it is lost.
 ///
 /// ## Optimistic, then careful
 ///
@@ -169,7 +169,7 @@ final class PostgresConnection: SQLConnection {
     }
 
     /// Looks whether another server than before has all commits of this process. A standby that was promoted without them is like a
-    /// backup that was put back: what depends on them begins anew (``/Handlers/Step/copies``).
+    /// backup that was put back: what depends on them starts again (``/Handlers/Step/copies``).
     private func verify(_ link: PostgresLink, _ node: Node) throws(HandlerError) {
         if verifiedServer == link.serverStart { return }
         if let committed {
@@ -180,7 +180,7 @@ final class PostgresConnection: SQLConnection {
                 try executeOnce("UPDATE place SET copies = copies + 1")
                 losses += 1
                 reportLoss(
-                    "the server of \(path) lacks commits that were acknowledged: \(found.map { "the last \(committed.step - $0)" } ?? "all") of this process; a standby was promoted without them. Sessions start anew; make the standby synchronous, and look for what else is missing"
+                    "the server of \(path) lacks commits that were acknowledged: \(found.map { "the last \(committed.step - $0)" } ?? "all") of this process; a standby was promoted without them. New sessions start; make the standby synchronous, and look for what else is missing"
                 )
             }
         }
@@ -220,12 +220,15 @@ final class PostgresConnection: SQLConnection {
         step += 1
         let isSure = hasWritten
         var (isStored, isCommitted) = (false, false)
-        if node != nil { isStored = try storeStep(isSure: isSure) }
+        // A node that was taken for dead finds a new place in any step.
+        if let node { isStored = try storeStep(isSure: isSure || node.isFenced) }
         // Also after a step that has only read: what it does next may come from a commit that is not on the standby.
         let isAwaited = options.durability != nil && node?.hasOtherMachines == true
         do throws(PostgresError) {
             let awaitLog = isAwaited ? try link.statement(Self.awaitLog) : nil
-            if isAwaited, isSure { try link.send("SET LOCAL synchronous_commit = off") }
+            if isAwaited, isSure, node?.isKnown == true {
+                try link.send("SET LOCAL synchronous_commit = off")
+            }
             try link.send("COMMIT")
             if let awaitLog { try link.send(awaitLog, PostgresValues()) }
             try link.receive(isLast: true) { result in
@@ -266,7 +269,7 @@ final class PostgresConnection: SQLConnection {
     }
 
     /// Whether a step is committed whose connection was lost in its commit. The number of the transaction would not tell: a standby
-    /// that is promoted gives numbers anew.
+    /// that is promoted gives numbers again.
     private func hasCommitted() throws(HandlerError) -> Bool {
         guard node != nil else { return false }
         isOpen = false
@@ -339,7 +342,7 @@ final class PostgresConnection: SQLConnection {
             return (try? connected()) != nil
         case .asNewNode:
             conflicts += 1
-            guard conflicts <= Self.conflictLimit, (try? node?.registerAnew()) != nil else { return false }
+            guard conflicts <= Self.conflictLimit, (try? node?.registerAgain()) != nil else { return false }
             // Moved meanwhile: the move found no node that could commit.
             return (try? MoveMark.refuse(in: self)) != nil
         }
@@ -376,7 +379,7 @@ final class PostgresConnection: SQLConnection {
             try control("ROLLBACK TO SAVEPOINT handler")
             try control("RELEASE SAVEPOINT handler")
         } else if savepoints.last == true {
-            // From here on nothing can be done in this transaction, and whoever undoes has an error of his own.
+            // From here on nothing can be done in this transaction, and the caller of undo has an error of its own.
             repetition = .carefully
         }
         _ = savepoints.popLast()

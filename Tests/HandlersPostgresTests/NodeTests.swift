@@ -23,6 +23,19 @@ import Testing
         try body()
     }
 
+    /// Waits until a node holds the lock by which others notice its death at once.
+    private static func expectLock(of store: HandlerStore, _ database: TestDatabase) throws {
+        try eventually {
+            try database.query(
+                """
+                SELECT count(*) FROM pg_locks JOIN node_lease ON node = objid::bigint
+                WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND server IS NOT NULL
+                    AND node = \(store.slotNumber)
+                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                """) == "1"
+        }
+    }
+
     private static let lease = "SELECT coalesce(lease, 0) || ' ' || state || ' ' || deaths FROM handler"
 
     // MARK: The fence
@@ -40,6 +53,18 @@ import Testing
             #expect(try store.texts() == ["2"])
             #expect(numbers == [old, store.slotNumber])
             #expect(store.slotNumber != old)
+            try Self.expectLock(of: store, database)
+        }
+    }
+
+    @Test("G5 a store that was taken for dead gets another place also in a step that writes nothing")
+    func fencedIdle() throws {
+        try withStore { store, database in
+            let old = store.slotNumber
+            try database.query("DELETE FROM node_lease")
+            try Self.eventually { store.isFenced }
+            try store.step { _ in }
+            #expect(store.slotNumber != old && !store.isFenced)
         }
     }
 
@@ -86,6 +111,66 @@ import Testing
     }
 
     // MARK: Deaths
+
+    @Test(
+        "G5 a look at another node keeps no lock of it, whether or not that node has taken its lock",
+        arguments: [false, true])
+    func looksWithoutLock(hasLocked: Bool) throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        let store = try openStore(database)
+        var other = try NodeTable(
+            PostgresSettings(database.connection(), durability: .onPrimary), isReconnection: false)
+        try database.query(
+            """
+            INSERT INTO node(id, is_sharing) VALUES (100, 0);
+            INSERT INTO node_lease(node, until, server)
+                SELECT 100, 9999999999999, \(hasLocked ? "server" : "NULL") FROM node_lease
+            """)
+        _ = try other.bury(besides: store.slotNumber)
+        // Nobody has it: the node has lost its connection, or has not come to it yet.
+        #expect(other.suspects == (hasLocked ? [100] : []))
+        #expect(
+            try database.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 100")
+                == "0")
+        withExtendedLifetime(store) {}
+    }
+
+    @Test(
+        "G5 nodes that have lost their locks together are dead at the second look, but for one that has just come back itself",
+        arguments: [false, true])
+    func allLinesLost(isReconnection: Bool) throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        // It makes the tables.
+        do { _ = try openStore(database) }
+        try database.query(
+            """
+            INSERT INTO node(id, is_sharing) VALUES (100, 0);
+            INSERT INTO node_lease(node, until, server) VALUES (100, 9999999999999, \(NodeTable.server))
+            """)
+        var table = try NodeTable(
+            PostgresSettings(database.connection(), durability: .onPrimary), isReconnection: isReconnection)
+        for _ in 0..<2 { _ = try table.bury(besides: 1) }
+        #expect(table.suspects == [100])
+        let leases = try database.query("SELECT count(*) FROM node_lease")
+        #expect(leases == (isReconnection ? "1" : "0"))
+    }
+
+    @Test("G5 a node is recovered by one thread at a time")
+    func recoversOnce() throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        do { _ = try openStore(database) }
+        let loop = try NodeLoop(PostgresSettings(database.connection(), durability: .onPrimary))
+        try database.query("INSERT INTO node(id, is_sharing) VALUES (100, 0)")
+        #expect(loop.startRecoveries().map(\.node) == [100])
+        // As when it is found again meanwhile.
+        loop.endRecovery(of: 101, isDone: false)
+        #expect(loop.startRecoveries().isEmpty)
+        loop.endRecovery(of: 100, isDone: false)
+        #expect(loop.startRecoveries().map(\.node) == [100])
+        loop.endRecovery(of: 100, isDone: true)
+        #expect(try database.query("SELECT count(*) FROM node WHERE id = 100") == "0")
+        loop.leave()
+    }
 
     @Test("G5 what a killed process held is free at once for one that lives")
     func killed() throws {
@@ -180,6 +265,7 @@ import Testing
         stepping.join()
         #expect(try cutOff.texts() == ["a"])
         #expect(cutOff.slotNumber != old)
+        try Self.expectLock(of: cutOff, database)
         withExtendedLifetime(database) {}
     }
 
@@ -241,6 +327,45 @@ import Testing
                 #expect(try runner.runDue() == nil)
             }
         }
+    }
+
+    @Test("G5 a look for what is due is a step where the server takes no more connections")
+    func looksInStep() throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        let role = "limited_in_\(database.name)"
+        // One connection is for the steps, one for the lease.
+        try database.query(
+            "CREATE ROLE \(role) LOGIN CONNECTION LIMIT 2; CREATE SCHEMA AUTHORIZATION \(role)")
+        do {
+            let store = try openStore(
+                PostgresSettings(database.connection() + " user=\(role)", durability: .onPrimary))
+            #expect(code { try store.read { _ in } } == .databaseUnavailable)
+            let runner = try HandlerRunner(store)
+            defer { runner.close() }
+            try store.step { _ = try $0.schedule(Remark(text: "late").durable, after: .zero) }
+            try runner.runDue()
+            #expect(try database.query("SELECT text FROM \(role).note") == "late")
+        }
+        try database.query("DROP OWNED BY \(role) CASCADE; DROP ROLE \(role)")
+    }
+
+    @Test("G5 a timer of the program fires next on the machine that has fired it, and on others later")
+    func repeats() throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        let stores = try [openStore(database), openStore(database)]
+        let runners = try stores.map { try HandlerRunner($0) }
+        defer { for runner in runners { runner.close() } }
+        try stores[0].step {
+            _ = try $0.schedule(Remark(text: "again").durable, after: .zero, every: .seconds(3600))
+        }
+        try runners[1].runDue()
+        #expect(try stores[0].texts() == ["again"])
+        let next = Timestamp(
+            milliseconds: try #require(Int64(database.query("SELECT due FROM handler"))))
+        let looks = runners.map {
+            $0.loop.ownTimes.withLock { $0.look(at: next, now: Timestamp(milliseconds: 0)) }
+        }
+        #expect(looks[1] == next && looks[0] == next + .milliseconds(200))
     }
 
     @Test("G4 rows of a scope are found by an index, however many there are of others")

@@ -94,6 +94,32 @@ import Testing
         #expect(try texts(settings) == ["one"])
     }
 
+    @Test("G6 a read of a store refuses a standby, which may be behind, and goes on once that is promoted")
+    func standbyOfStore() throws {
+        let server = try PostgresServer()
+        try server.start()
+        defer { server.close() }
+        let standby = try server.makeStandby(name: "second", synchronous: true)
+        defer { standby.close() }
+        let database = try server.makeDatabase()
+        let line = try LoopbackProxy(to: server.port)
+        let store = try openStore(
+            PostgresSettings(
+                database.connection(over: .tcp) + " port=\(line.port)", durability: .onPrimary))
+        try store.step { try $0.write("INSERT INTO note(text) VALUES ('one')") }
+        #expect(try store.texts() == ["one"])
+        line.lead(to: standby.port)
+        line.cut()
+        // The connection that it had is lost; the next one leads to the standby.
+        let isRefused = becomesTrue(before: .now + .seconds(40)) {
+            code { _ = try store.texts() } == .databaseReadOnly
+        }
+        #expect(isRefused)
+        server.kill()
+        try standby.promote()
+        #expect(try store.texts() == ["one"])
+    }
+
     @Test("G8 a role that only reads, and has a schema of its own, sees that a node lives, and where")
     func readingRole() throws {
         let database = try PostgresServer.shared.makeDatabase()

@@ -17,6 +17,17 @@ struct Note: Handler {
     }
 }
 
+/// Adds a note when its time comes.
+struct Remark: Handler {
+    static let id = "test.remark"
+
+    var text: String
+
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        try call.step.write("INSERT INTO note(text) VALUES (?)", text)
+    }
+}
+
 struct Refusal: Error {}
 
 let notes = Schema(
@@ -38,7 +49,8 @@ func openStore(
 
 func openStore(_ settings: PostgresSettings, schemas: [Schema] = [notes]) throws -> HandlerStore {
     try HandlerStore(
-        settings, registry: HandlerRegistry([Note.self]), schemas: schemas, role: .main, time: .system,
+        settings, registry: HandlerRegistry([Note.self, Remark.self]), schemas: schemas, role: .main,
+        time: .system,
         log: nil)
 }
 

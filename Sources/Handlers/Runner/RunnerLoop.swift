@@ -48,7 +48,8 @@ final class RunnerLoop: DueListener {
     let mayHavePlaces = Atomic<Bool>(false)
     /// Whether handlers that run here may have been ended.
     let areLeasesLost = Atomic<Bool>(false)
-    private let signal: WakeSignal
+    /// Ends the pause between two turns.
+    let signal: WakeSignal
     /// One look at a time.
     private let looking = Mutex<Void>(())
     // Touched only while `looking` is held.

@@ -104,6 +104,24 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
     }
 
     @Test(
+        "G5 what this process has stored for the program as a whole wakes it, and is the first that it looks at",
+        arguments: [true, false])
+    func ownRows(isRepeated: Bool) throws {
+        let loop = try RunnerLoop(.system, slot: 0, isOnServer: true)
+        let due = Timestamp(milliseconds: 1000)
+        var new = NewDue()
+        if isRepeated { new.addRepeated(nil, due) } else { new.add(nil, wall: due) }
+        loop.add(new)
+        #expect(PollEntry.waitReadable(loop.signal.fileDescriptor, milliseconds: 0))
+        #expect(loop.ownTimes.withLock { $0.look(at: due, now: Timestamp(milliseconds: 0)) } == due)
+        // What is due later needs no turn before.
+        loop.signal.clear()
+        new.add(nil, wall: due + .seconds(1))
+        loop.add(new)
+        #expect(!PollEntry.waitReadable(loop.signal.fileDescriptor, milliseconds: 0))
+    }
+
+    @Test(
         "A1 what another process schedules is found in any scope, and what nobody serves stays", .sqliteOnly)
     func survey() async throws {
         try await withRunners(3) { store, runners in
