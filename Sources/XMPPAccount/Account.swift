@@ -44,7 +44,7 @@ public final class Account: Sendable {
     let logins: LoginTable
     let awaited = AwaitedReplies()
     private let moduleList: Mutex<ModuleList>
-    private let policy: Mutex<AcknowledgementPolicy>
+    let acknowledgementPolicy: Mutex<AcknowledgementPolicy>
     private let attention = Mutex(ClientState.active)
     /// What the accounts of a host share; nil for an account of its own.
     let host: HostServices?
@@ -55,6 +55,10 @@ public final class Account: Sendable {
     let mailbox: Mailbox
     /// Whether this process owns the stream, so that others need no notice of its stanzas.
     let ownsStream = Atomic(false)
+    /// Whether the stream is open.
+    let hasStream = Atomic(false)
+    /// Whether another process kept the stream at the last attempt to take over.
+    let isHeldElsewhere = Atomic(false)
     /// The loop that owns the stream, from the first command on.
     private let thread = Mutex<(any RunningLoop)?>(nil)
     /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
@@ -120,7 +124,7 @@ public final class Account: Sendable {
         ownerships = OwnershipTable(account: id)
         ownPresence = OwnPresenceTable(account: id)
         logins = LoginTable(account: id)
-        policy = Mutex(configuration.acknowledgements)
+        acknowledgementPolicy = Mutex(configuration.acknowledgements)
         var running = configuration.loggedRunner
         running.driver = host?.runners
         runner = try HandlerRunner(store, running)
@@ -313,40 +317,6 @@ public final class Account: Sendable {
     /// - Throws: ``AccountError`` `ownershipLost`, ``/Handlers/HandlerError`` when the store fails.
     public func forgetLogin() async throws { try await perform { step in try self.logins.forget(in: step) } }
 
-    // MARK: Acknowledgements
-
-    /// Policy for ack requests and acks; a change applies at once.
-    public var acknowledgements: AcknowledgementPolicy {
-        get { policy.withLock { $0 } }
-        set {
-            policy.withLock { $0 = newValue }
-            mailbox.signal.raise()
-        }
-    }
-
-    /// Sends an ack request now, regardless of the policy. The ack arrives as
-    /// ``AccountEvent/acknowledged(_:)``.
-    ///
-    /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
-    public func requestAcknowledgement() async throws { try await ask { .manage(.request, $0) } }
-
-    /// Acknowledges to the server now all stanzas that are committed here.
-    ///
-    /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
-    public func sendAcknowledgement() async throws { try await ask { .manage(.acknowledge, $0) } }
-
-    /// Returns whether the next connection is likely to resume the session: the server keeps it, and not for a time that is
-    /// over.
-    ///
-    /// Connecting always tries, as far as there is anything to resume: failing costs nothing.
-    ///
-    /// - Returns: Whether it is worth telling the user that nothing was missed; a clock that was set back says
-    ///   nothing.
-    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func canResume() throws -> Bool {
-        try store.read { snapshot in try self.sessions.load(in: snapshot).canResume(now: snapshot.now) }
-    }
-
     // MARK: Steps
 
     /// Runs `body` in the account's next step and returns once it is committed.
@@ -386,7 +356,8 @@ public final class Account: Sendable {
         }
     }
 
-    private func ask(_ command: (@escaping Completion) -> Command) async throws {
+    /// Asks for what is done at once.
+    func ask(_ command: (@escaping Completion) -> Command) async throws {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
             post(command { continuation.resume(with: $0) }) { continuation.resume(throwing: $0) }
         }

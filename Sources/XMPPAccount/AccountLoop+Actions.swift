@@ -69,7 +69,10 @@ extension AccountLoop {
 
     func finishTakeOver(_ purpose: AccountMachine.Purpose, _ result: Result<Ownership, any Error>) {
         switch result {
-        case .failure(let error): feed(.tookOver(purpose, error))
+        case .failure(let error):
+            let isHeld = (error as? AccountError)?.code == .ownershipHeld
+            account.isHeldElsewhere.store(isHeld, ordering: .relaxed)
+            feed(.tookOver(purpose, error))
         case .success(let taken):
             ownership = taken
             ownedAt = now

@@ -11,7 +11,7 @@ final class AccountLoop: GroupedLoop {
     let account: Account
     private(set) var machine = AccountMachine()
     /// The connection of the open stream.
-    var stream: OpenStream?
+    var stream: OpenStream? { didSet { account.hasStream.store(stream != nil, ordering: .relaxed) } }
     var ownership: Ownership? { didSet { account.ownsStream.store(ownership != nil, ordering: .relaxed) } }
     let loginMemory: LoginMemory
     /// Prepares TLS for the first stream.

@@ -54,6 +54,8 @@ public final class AccountShare: Sendable {
     private static let (pause, longestPause) = (Duration.milliseconds(100), Duration.seconds(1))
     /// The time until an account is tried again that could not be taken; the shorter one where the database was away.
     private static let (retryPause, shortRetryPause) = (Duration.seconds(5), Duration.milliseconds(500))
+    /// The longest time for which accounts of another host are kept while own ones have no stream.
+    private static let keeping = Duration.seconds(10)
     /// The number of accounts that are taken or given back at the same time.
     private static let atOnce = 16
 
@@ -66,12 +68,14 @@ public final class AccountShare: Sendable {
 
     private struct State {
         var taken: [JID: Account] = [:]
-        /// Accounts that others have taken over.
+        /// Accounts that others have taken over, or that have stopped because the database was away.
         var lost: Set<JID> = []
         /// Accounts that are to be given back, or are being given back.
         var leaving: Set<JID> = []
         /// Gives them back; nil while there are none.
         var givingBack: Task<Void, Never>?
+        /// Until when accounts of another host are kept while own ones have no stream; nil while there are none of another.
+        var keepsUntil: ContinuousClock.Instant?
         /// Accounts that were given back, until that is known to be stored.
         var givenBack: Set<JID> = []
         /// When accounts are tried again that could not be taken.
@@ -131,6 +135,8 @@ public final class AccountShare: Sendable {
         host.onGivenUp(of: self, nil)
         do { try store.share(false) } catch { callbacks.failed(nil, error) }
         await forEach(state.withLock { Array($0.taken.keys) }) { await self.giveBack($0, finishing: time) }
+        // Otherwise the others would wait until the store is closed.
+        do { try release(as: store.slotNumber) } catch { callbacks.failed(nil, error) }
     }
 
     // MARK: Who runs what
@@ -165,7 +171,7 @@ public final class AccountShare: Sendable {
             defer { state.lost = [] }
             return (state.lost, Set(state.taken.keys))
         }
-        var (wanted, unwanted): ([AccountConfiguration], Set<JID>) = ([], lost.intersection(taken))
+        var (wanted, unwanted): ([AccountConfiguration], Set<JID>) = ([], [])
         for configuration in configurations {
             let jid = configuration.jid
             if Self.node(of: jid, among: nodes) != own {
@@ -174,7 +180,8 @@ public final class AccountShare: Sendable {
                 wanted.append(configuration)
             }
         }
-        giveBackBesides(unwanted)
+        giveBackBesides(lost.intersection(taken).union(keeps(unwanted) ? [] : unwanted))
+        try hastenTakeOvers()
         if wanted.isEmpty { return }
         let owners = try owners(of: wanted.map(\.jid))
         // An owner that lives gives it back as soon as it has seen the same nodes.
@@ -182,6 +189,41 @@ public final class AccountShare: Sendable {
             owners[configuration.jid].map { $0 == own || !nodes.contains($0) } ?? true
         }
         await forEach(free) { await self.take($0) }
+    }
+
+    /// Whether this host keeps accounts of another one for now: they have streams, and those of a machine that has died come first.
+    private func keeps(_ unwanted: Set<JID>) -> Bool {
+        state.withLock { state in
+            if unwanted.isEmpty {
+                state.keepsUntil = nil
+                return false
+            }
+            let until = state.keepsUntil ?? .now + Self.keeping
+            state.keepsUntil = until
+            return .now < until
+                && state.taken.contains { jid, account in
+                    !unwanted.contains(jid) && !account.hasStream.load(ordering: .relaxed)
+                }
+        }
+    }
+
+    /// Has accounts try again at once that another machine kept and keeps no longer; by themselves they wait longer each time.
+    private func hastenTakeOvers() throws {
+        let held = state.withLock { state in
+            state.taken.filter { $0.value.isHeldElsewhere.load(ordering: .relaxed) }
+        }
+        if held.isEmpty { return }
+        let owners = try owners(of: Array(held.keys))
+        var lives: [Int: Bool] = [:]
+        for (jid, account) in held {
+            if let owner = owners[jid], owner != store.slotNumber {
+                let isAlive = lives[owner] ?? store.isAlive(slot: owner)
+                lives[owner] = isAlive
+                if isAlive { continue }
+            }
+            account.isHeldElsewhere.store(false, ordering: .relaxed)
+            account.networkChanged()
+        }
     }
 
     private func isPaused(_ jid: JID) -> Bool {
@@ -283,9 +325,11 @@ public final class AccountShare: Sendable {
         }
     }
 
-    /// - Returns: Whether this share looks after the account, which another machine runs now.
+    /// - Returns: Whether this share looks after the account, which another machine runs now, or which is started again once the
+    ///   database is back.
     private func gaveUp(_ account: Account, _ error: any Error) -> Bool {
-        guard (error as? AccountError)?.code == .ownershipLost else { return false }
+        let isLost = (error as? AccountError)?.code == .ownershipLost
+        guard isLost || (error as? HandlerError)?.isStorageFailure == true else { return false }
         let jid = account.configuration.jid
         let isOwn = state.withLock { state in
             guard state.taken[jid] === account else { return false }

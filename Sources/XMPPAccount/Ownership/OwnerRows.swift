@@ -91,7 +91,7 @@ struct OwnerRows: OwnerPlaces {
                 if loop.isPassed(deadline) { return nil }
                 await loop.sleep(.milliseconds(1))
             }
-            // Whoever has the lock has just looked.
+            // With the lock it has just looked.
             return !holdsLock && OwnerRows.isOwnedElsewhere(account, store) ? .keeping : nil
         }
 

@@ -52,7 +52,7 @@ final class Ownership: @unchecked Sendable {
         let deadline = loop.deadline(after: patience(silence))
         try await waitForOwner(place, role: role, until: deadline, on: loop)
         try Failpoint.afterLock.hit()
-        // Questions are received from inside the step on: whoever raised the epoch last is the one who answers.
+        // Questions are received from inside the step on: the process that raised the epoch last answers.
         let (epoch, losses) = try store.step { step in
             if place.mayLackCommits { try table.giveUpCopied(sent: nil, isLocked: { false }, in: step) }
             let epoch = try table.takeOver(
@@ -87,7 +87,6 @@ final class Ownership: @unchecked Sendable {
         let question: OwnerQuestion = role == .worker ? .isAlive : .handOver
         while true {
             let isLocked = place.tryToLock()
-            if loop.isPassed(deadline) { return }
             // Also where the lock was free: an owner that passed a frozen one over may not hold it yet.
             switch await place.ask(question, until: deadline, on: loop) {
             case nil where isLocked: return
@@ -97,7 +96,8 @@ final class Ownership: @unchecked Sendable {
                     .ownershipHeld,
                     "another process is alive and keeps this account's stream; let it do the work")
             case .releasing, nil:
-                // Letting go, starting or dying: the lock tells.
+                // Letting go, starting or dying: the lock tells, until the owner counts as frozen.
+                if loop.isPassed(deadline) { return }
                 await loop.sleep(pause)
             }
         }

@@ -160,15 +160,15 @@ import XMPPTestKit
     private static let count = 12
 
     private static func sharing(
-        _ body: (AccountRig, TestDatabase, [AccountConfiguration]) async throws -> Void
+        _ count: Int = count, _ body: (AccountRig, TestDatabase, [AccountConfiguration]) async throws -> Void
     )
         async throws
     {
         let database = try PostgresServer.shared.makeDatabase()
         try await withRig {
-            for number in 0..<Self.count { $0.accounts["u\(number)"] = "secret" }
+            for number in 0..<count { $0.accounts["u\(number)"] = "secret" }
         } _: { rig in
-            let configurations = try (0..<Self.count).map { number in
+            let configurations = try (0..<count).map { number in
                 let known = rig.configuration()
                 var new = AccountConfiguration(
                     jid: try JID("u\(number)@localhost"), password: "secret", server: known.server)
@@ -222,6 +222,125 @@ import XMPPTestKit
             await share.close()
             #expect(try store.number(isOwned) == 0)
             await host.close()
+        }
+    }
+
+    @Test(
+        "G6 a host that opens streams keeps the accounts of others for that time, but for no more than ten seconds"
+    )
+    func keepsWhileOpening() async throws {
+        try await Self.sharing { rig, database, configurations in
+            let stores = try (0..<2).map { _ in try Self.store(database.connection()) }
+            let nodes = stores.map(\.slotNumber)
+            let stuck = try #require(
+                configurations.firstIndex { AccountShare.node(of: $0.jid, among: nodes) == nodes[0] })
+            let hosts = try stores.map { _ in try AccountHost() }
+            var own = configurations
+            // Nobody answers there.
+            own[stuck].server?.port = 1
+            let first = hosts[0].share(own, in: stores[0]) { _ in
+            } failed: { _, error in
+                Issue.record("\(error)")
+            }
+            try await eventually {
+                rig.server.log.entries.count { $0.event == .bound } == Self.count - 1
+            }
+            let start = ContinuousClock.now
+            let second = hosts[1].share(configurations, in: stores[1]) { _ in
+            } failed: { _, error in
+                Issue.record("\(error)")
+            }
+            let moved = "SELECT count(*) FROM ownership WHERE slot = \(nodes[1])"
+            try await eventually { try stores[0].number(moved) > 0 }
+            #expect(start.duration(to: .now) >= .seconds(10))
+            for share in [first, second] { await share.close() }
+            for host in hosts { await host.close() }
+        }
+    }
+
+    @Test("G6 a host goes on with an account at once when another machine keeps it no longer")
+    func takesOverInTime() async throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        // An account that waits for a clock waits for ever.
+        try await withRig(reconnects: false) { rig in
+            let program = try await onThread { try Self.keep(database.connection(), rig) }
+            let store = try Self.store(database.connection())
+            let host = try AccountHost()
+            // The other process shares nothing, so this host takes the account for free.
+            let share = host.share([rig.configuration()], in: store) { _ in
+            } failed: { _, error in
+                Issue.record("\(error)")
+            }
+            try await eventually {
+                share.accounts.first?.isHeldElsewhere.load(ordering: .relaxed) == true
+            }
+            program.closeInput()
+            try await eventually { rig.server.log.entries.contains { $0.event == .resumed } }
+            await share.close()
+            await host.close()
+        }
+        withExtendedLifetime(database) {}
+    }
+
+    /// Keeps its account from being closed.
+    private struct Clinging: AccountModule {
+        static let name = "clinging"
+        let isHeld: Monitor<Bool>
+        func register(in hooks: inout ModuleHooks) {
+            // With a limit, so that a test that fails ends.
+            hooks.stop = { _ in _ = isHeld.wait(limit: .seconds(60)) { $0 ? nil : true } }
+        }
+    }
+
+    @Test(
+        "G6 a host takes what is free while it gives others back, however long that takes",
+        .enabled(if: ThisProcess.processors > 1, "one thread of tasks is blocked"))
+    func takesWhileGivingBack() async throws {
+        // Enough that each of three has some.
+        try await Self.sharing(24) { _, database, configurations in
+            let stores = try (0..<3).map { _ in try Self.store(database.connection()) }
+            let nodes = stores.map(\.slotNumber)
+            let jids = configurations.map(\.jid)
+            let clinging = try #require(
+                jids.firstIndex {
+                    AccountShare.node(of: $0, among: Array(nodes[..<2])) == nodes[0]
+                        && AccountShare.node(of: $0, among: nodes) == nodes[2]
+                })
+            let isHeld = Monitor(true)
+            let hosts = try stores.map { _ in try AccountHost() }
+            func share(_ index: Int) -> AccountShare {
+                var configurations = configurations
+                configurations[clinging].modules.append(
+                    Clinging(isHeld: index == 0 ? isHeld : Monitor(false)))
+                return hosts[index].share(configurations, in: stores[index]) { _ in
+                } failed: { jid, error in
+                    Issue.record("\(jid?.description ?? "-"): \(error)")
+                }
+            }
+            func hasPart(_ index: Int, among live: [Int]) throws -> Bool {
+                let part = Set(jids.filter { AccountShare.node(of: $0, among: live) == nodes[index] })
+                let owned = try stores[0].read { snapshot in
+                    try snapshot.all(
+                        "SELECT jid FROM account JOIN ownership ON account = account.id WHERE slot = ?",
+                        nodes[index]
+                    ) { $0.text(0) }
+                }
+                return part.count > 0 && Set(owned) == Set(part.map(\.description))
+            }
+            var shares = [share(0), share(1)]
+            try await eventually {
+                try (0..<2).allSatisfy { try hasPart($0, among: Array(nodes[..<2])) }
+            }
+            shares.append(share(2))
+            try await eventually { try (0..<3).allSatisfy { try hasPart($0, among: nodes) } }
+            // Its first one still holds the account that it has given back.
+            #expect(shares[0].accounts.contains { $0.configuration.jid == jids[clinging] })
+            await shares[1].close()
+            try await eventually { try hasPart(0, among: [nodes[0], nodes[2]]) }
+            #expect(shares[0].accounts.contains { $0.configuration.jid == jids[clinging] })
+            isHeld.withLock { $0 = false }
+            for share in shares { await share.close() }
+            for host in hosts { await host.close() }
         }
     }
 
