@@ -35,6 +35,8 @@ struct Findings: Encodable {
     var wrongs: [Wrong]
     /// How long the accounts of a lost machine had no stream.
     var resumed: [String: Waits]
+    /// Each loss of a machine, in the order of time.
+    var losses: [MachineLoss] = []
     /// How long messages were not answered that waited at a promotion, from there on, or were sent in the second after it.
     var promoted: Waits?
     /// How long the primary's place was empty.
@@ -44,6 +46,14 @@ struct Findings: Encodable {
     var isComplete: Bool
     /// What the server saw of some sessions that were new, and of the account of each kind of loss that waited longest.
     var stories: [String] = []
+
+    struct MachineLoss: Encodable {
+        var kind: Faults.Kind
+        /// In seconds after the beginning.
+        var at: Double
+        /// How long its accounts had no stream.
+        var resumed: Waits?
+    }
 
     struct Wrong: Encodable {
         var what: String
@@ -115,23 +125,34 @@ extension Findings {
                 what: "handlers ended twice",
                 count: number("SELECT count(*) - count(DISTINCT name) FROM finished")),
             Wrong(what: "commits of a fenced machine", count: number("SELECT count(*) FROM stale")),
-            Wrong(what: "sessions begun anew", count: streams.begunAnew),
+            Wrong(what: "sessions begun anew", count: streams.boundAgain.count),
             Wrong(what: "faults that did not happen", count: faults.waiting.count),
         ]
-        stories = Array(streams.stories.prefix(5))
+        stories = streams.boundAgain.prefix(5).map {
+            "  \(streams.story(of: $0.account, around: $0.at, from: begin))"
+        }
         resumed = [:]
-        for kind in Faults.Kind.allCases {
-            let waits = losses.filter { $0.kind == kind }.flatMap { loss in
-                loss.accounts.compactMap { account in
+        let away = losses.map { loss in
+            (
+                loss: loss,
+                waits: loss.accounts.compactMap { account in
                     streams.next(of: account, after: loss.at).map {
                         (time: $0 - loss.at, account: account, loss: loss.at)
                     }
                 }
-            }
+            )
+        }
+        self.losses = away.filter { $0.loss.kind != .primary }.map { loss, waits in
+            MachineLoss(
+                kind: loss.kind, at: Double(loss.at - begin) / 1000, resumed: Waits(waits.map(\.time)))
+        }
+        for kind in Faults.Kind.allCases {
+            let waits = away.filter { $0.loss.kind == kind }.flatMap(\.waits)
             resumed[kind.rawValue] = Waits(waits.map(\.time))
             if let longest = waits.max(by: { $0.time < $1.time }), longest.time > Self.isLong {
                 stories.append(
-                    "  \(kind.rawValue) \(streams.story(of: longest.account, longest.loss, begin))")
+                    "  \(kind.rawValue) \(streams.story(of: longest.account, around: longest.loss, from: begin))"
+                )
             }
         }
         let promotionTimes = losses.compactMap { loss in loss.endedAt.map { (begin: loss.at, end: $0) } }
@@ -148,59 +169,46 @@ extension Findings {
         }
         promoted = Waits(late.map(\.time))
         if let longest = late.max(by: { $0.time < $1.time }), longest.time > Self.isSlow {
-            stories.append("  promotion \(streams.story(of: longest.account, longest.loss, begin))")
+            stories.append(
+                "  promotion \(streams.story(of: longest.account, around: longest.loss, from: begin))")
         }
         self.calmRate = calmRate
         self.isComplete = isComplete
     }
 }
 
-/// When the XMPP server saw the stream of each account begin.
+/// What the XMPP server saw of the streams of the accounts.
 private struct Streams {
-    private var begins: [Int: [Int64]] = [:]
-    /// All that the server saw of the streams of each account.
     private var events: [Int: [(at: Int64, text: String)]] = [:]
-    /// How many sessions were begun after the first of each account.
-    private(set) var begunAnew = 0
-    /// What the server saw of accounts of which it saw that, up to there.
-    private(set) var stories: [String] = []
+    /// When streams of each account began.
+    private var begins: [Int: [Int64]] = [:]
+    /// Sessions that were bound after the first of each account.
+    private(set) var boundAgain: [(account: Int, at: Int64)] = []
 
     /// - Parameter begin: Before it, sessions end that were not stored yet.
     init(_ fleet: Fleet, from begin: Int64) {
         var bound: Set<Int> = []
-        var recent: [JID: [String]] = [:]
         for entry in fleet.servers.server.log.entries {
-            if let local = entry.jid?.local?.description, local.hasPrefix("u"),
-                let account = Int(local.dropFirst())
-            {
-                events[account, default: []].append(
-                    (entry.time.milliseconds, "\(entry.event.rawValue) on \(entry.connection)"))
-            }
-            if [.received, .delivered].contains(entry.event) { continue }
-            if let jid = entry.jid?.bare {
-                recent[jid, default: []].append(
-                    "\(entry.time.milliseconds % 1_000_000) \(entry.event.rawValue) on \(entry.connection)")
-            }
-            guard entry.event == .bound || entry.event == .resumed else { continue }
             guard let name = entry.jid?.local?.description, name.hasPrefix("u"),
                 let account = Int(name.dropFirst())
-            else {
-                continue
-            }
-            begins[account, default: []].append(entry.time.milliseconds)
-            if entry.event == .bound, !bound.insert(account).inserted, entry.time.milliseconds >= begin {
-                begunAnew += 1
-                let story = entry.jid.flatMap { recent[$0.bare] }?.suffix(12) ?? []
-                stories.append("  \(name): \(story.joined(separator: ", "))")
+            else { continue }
+            let time = entry.time.milliseconds
+            events[account, default: []].append((time, "\(entry.event.rawValue) on \(entry.connection)"))
+            guard entry.event == .bound || entry.event == .resumed else { continue }
+            begins[account, default: []].append(time)
+            if entry.event == .bound, !bound.insert(account).inserted, time >= begin {
+                boundAgain.append((account, time))
             }
         }
     }
 
-    /// Returns what the server saw of an account from a second before a loss on, in milliseconds after the beginning.
-    func story(of account: Int, _ loss: Int64, _ begin: Int64) -> String {
-        let events = events[account, default: []].filter { $0.at >= loss - 1000 }.prefix(20)
-        return "u\(account) at \(loss - begin): "
-            + events.map { "\($0.at - begin) \($0.text)" }.joined(separator: ", ")
+    /// Returns what the server saw of an account shortly before and after a time, in milliseconds after the beginning.
+    func story(of account: Int, around time: Int64, from begin: Int64) -> String {
+        let events = events[account, default: []]
+        let middle = events.firstIndex { $0.at >= time } ?? events.count
+        let near = events[max(0, middle - 10)..<min(events.count, middle + 20)]
+        return "u\(account) at \(time - begin): "
+            + near.map { "\($0.at - begin) \($0.text)" }.joined(separator: ", ")
     }
 
     func next(of account: Int, after time: Int64) -> Int64? { begins[account]?.first { $0 >= time } }

@@ -37,6 +37,7 @@ final class Proof {
         try faults.undo(fleet)
         var isComplete = (try? wait("everything is done") { try isDone() }) != nil
         let seconds = Int(now - begin) / 1000
+        isComplete = isComplete && (try? wait("the accounts are divided") { try isDivided() }) != nil
         let calmRate = isComplete && size.calm > 0 ? try calm() : nil
         isComplete = isComplete && (try? wait("everything is done") { try isDone() }) != nil
         return try Findings(
@@ -49,6 +50,8 @@ final class Proof {
 
     /// - Returns: How many messages are answered in a second.
     private func calm() throws -> Double {
+        // What looks at each commit belongs to the proof, not to the fleet.
+        _ = try fleet.query("DROP TRIGGER handled_stale ON handled; DROP TRIGGER finished_stale ON finished")
         let (begin, before) = (now, fleet.peer.answeredCount)
         while now < begin + Int64(fleet.size.calm) * 1000 {
             while fleet.peer.sentCount - fleet.peer.answeredCount < Self.window { try send() }
@@ -73,6 +76,23 @@ final class Proof {
             CREATE CONSTRAINT TRIGGER finished_stale AFTER INSERT ON finished DEFERRABLE INITIALLY DEFERRED
                 FOR EACH ROW EXECUTE FUNCTION note_stale();
             """)
+    }
+
+    /// Whether each machine has accounts, and none is on its way.
+    private func isDivided() throws -> Bool {
+        func owners() throws -> String {
+            try fleet.query(
+                "SELECT string_agg(account || '/' || coalesce(slot, 0), ' ' ORDER BY account) FROM ownership")
+        }
+        let isShared =
+            try fleet.query(
+                """
+                SELECT count(DISTINCT slot) = \(fleet.size.machines) AND count(slot) = \(fleet.size.accounts) FROM ownership
+                """) == "t"
+        guard isShared else { return false }
+        let before = try owners()
+        SystemThread.sleep(microseconds: 2_000_000)
+        return try owners() == before
     }
 
     private func isDone() throws -> Bool {
