@@ -1,6 +1,7 @@
 import AccountTestSupport
 import Glibc
 import Handlers
+import Platform
 import TestSupport
 import TestThreads
 import Testing
@@ -70,6 +71,48 @@ import XMPPTransport
                 }
                 #expect(error?.code == .ownershipLost)
             }
+        }
+    }
+
+    /// Where an owner lives, and the lock is asked for longer than an owner may be silent.
+    private struct SlowPlaces: OwnerPlaces {
+        func open(account: Int64, _ store: HandlerStore) -> any OwnerPlace { Place() }
+        func sent(account: Int64, _ store: HandlerStore) -> SentProgress? { nil }
+        func isLocked(account: Int64, _ store: HandlerStore) -> Bool { true }
+
+        private final class Place: OwnerPlace {
+            let narrowedFile: String? = nil
+            let holdsLock = false
+            let sent: SentProgress? = nil
+            func tryToLock() -> Bool {
+                SystemThread.sleep(microseconds: 50_000)
+                return false
+            }
+            func unlock() {}
+            func record(_ sent: SentProgress) {}
+            func ask(_ question: OwnerQuestion, until deadline: Deadline, on loop: EventLoop) -> OwnerAnswer?
+            {
+                .keeping
+            }
+            func listen() {}
+            func answer(_ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer) {}
+            func stopAnswering() {}
+        }
+    }
+
+    @Test("G6 W4 an owner that lives is not passed over because the look for its lock took long")
+    func slowLock() async throws {
+        try await withRig { rig in
+            let account = try rig.account()
+            let error = #expect(throws: AccountError.self) {
+                _ = try EventLoop.run { loop in
+                    try await Ownership.acquire(
+                        OwnershipTable(account: account.id), store: account.store, places: SlowPlaces(),
+                        role: .main, owner: "test", silence: .milliseconds(10), on: loop
+                    ) {}
+                }
+            }
+            #expect(error?.code == .ownershipHeld)
         }
     }
 
