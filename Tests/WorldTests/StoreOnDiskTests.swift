@@ -127,6 +127,39 @@ import Testing
         #expect(opened > 0)
     }
 
+    @Test("Z2 a read that fails while a store is opened after a kill fails the opening as what it is")
+    func failedReads() throws {
+        let machine = Machine(seed: 1)
+        var failed = 0
+        for failing in 1... {
+            // Most pages are in the database, and those of the newest commits in the log, which is to be settled.
+            try machine.reopened { _ in }
+            machine.disk.onCall = nil
+            let process = machine.start()
+            do {
+                let store = try machine.open()
+                try Self.add(failing, to: store)
+                machine.disk.kill(process)
+            }
+            for slot in machine.processes.alive { machine.processes.kill(slot: slot) }
+            _ = machine.start()
+            var reads = 0
+            machine.disk.onCall = { call in
+                guard call.kind == .read, call.path == "/app.db" else { return nil }
+                reads += 1
+                return reads == failing ? .full : nil
+            }
+            do {
+                _ = try machine.open()
+                if reads < failing { break }
+            } catch {
+                failed += 1
+                #expect((error as? HandlerError)?.isStorageFailure == true, "read \(failing): \(error)")
+            }
+        }
+        #expect(failed > 0)
+    }
+
     @Test(
         "Z2 after a kill or a loss of power at any call, a FULL store has what was confirmed, and whole steps only"
     )

@@ -15,7 +15,7 @@ extension SQLiteConnection {
         if BuiltInFault.trustLog.isOn { return }
         try begin()
         try rollingBackOnError { () throws(HandlerError) in
-            if try writeLogAgain(isWhole: hasUnsyncedCommits) {
+            if try writeLogAgain(isWhole: hasUnsyncedCommits()) {
                 // A value that is set again is written nonetheless.
                 try executeOnce("PRAGMA application_id = \(SQLiteConnection.applicationID)")
             }
@@ -24,11 +24,15 @@ extension SQLiteConnection {
     }
 
     /// Whether this store, or another one in this boot, commits without a sync.
-    private var hasUnsyncedCommits: Bool {
+    private func hasUnsyncedCommits() throws(HandlerError) -> Bool {
         if !syncsCommits { return true }
-        // A new database has no such table yet.
-        let found = try? firstOnce("SELECT boot IS NOT NULL FROM place") { $0.integer(0) != 0 }
-        return found ?? false
+        do throws(HandlerError) {
+            return try firstOnce("SELECT boot IS NOT NULL FROM place") { $0.integer(0) != 0 } ?? false
+        } catch {
+            // With a failure of the storage SQLite gives up the transaction. A new database has no such table yet.
+            if error.isStorageFailure { throw error }
+            return false
+        }
     }
 
     /// Whether the log holds commits, as far as this connection has read it.
