@@ -91,7 +91,8 @@ struct NodeTable {
     /// The nodes whose lock was free at the last look.
     private(set) var suspects: Set<Int64> = []
     /// When there were other nodes at a look for the last time, also dead ones: what they have committed may not be on the standby.
-    private var othersSeen = ContinuousClock.now
+    private var othersSeen: ContinuousClock.Instant?
+    private var hasLooked = false
     /// When the node was registered.
     private var registeredAt = ContinuousClock.now
 
@@ -153,7 +154,10 @@ struct NodeTable {
     }
 
     /// Whether there are other nodes, or were shortly before.
-    var hasOthers: Bool { ContinuousClock.now < othersSeen + .milliseconds(Self.lease) }
+    var hasOthers: Bool {
+        guard hasLooked else { return true }
+        return othersSeen.map { ContinuousClock.now < $0 + .milliseconds(Self.lease) } ?? false
+    }
 
     /// Whether the node is registered for so long that the others have seen it.
     var isKnown: Bool { ContinuousClock.now >= registeredAt + .milliseconds(Self.lease) }
@@ -249,6 +253,7 @@ struct NodeTable {
             WHERE node.id <> ? AND coalesce(node_lease.is_dead, 1) = 1
             """, [node]
         ) { (id: $0.integer(0), isFenced: $0.integer(1) != 0) }
+        hasLooked = true
         if !found.isEmpty || !others.isEmpty { othersSeen = .now }
         var isAnyFenced = false
         for other in others {
