@@ -174,9 +174,10 @@ final class NodeLoop: @unchecked Sendable {
                 // The lock keeps other machines out, and not other threads of this one.
                 for next in try table.fenced() where !recovering.withLock({ $0.contains(next.node) }) {
                     guard try table.startRecovery(of: next.node) else { continue }
-                    recovering.withLock { _ = $0.insert(next.node) }
                     started.append(next)
                 }
+                // Only now: what a failure has cut off is started again.
+                recovering.withLock { $0.formUnion(started.map(\.node)) }
                 return started
             }
         } catch {

@@ -125,7 +125,7 @@ extension Findings {
                 what: "handlers ended twice",
                 count: number("SELECT count(*) - count(DISTINCT name) FROM finished")),
             Wrong(what: "commits of a fenced machine", count: number("SELECT count(*) FROM stale")),
-            Wrong(what: "sessions begun anew", count: streams.boundAgain.count),
+            Wrong(what: "sessions bound again", count: streams.boundAgain.count),
             Wrong(what: "faults that did not happen", count: faults.waiting.count),
         ]
         stories = streams.boundAgain.prefix(5).map {

@@ -10,6 +10,15 @@ import Testing
 
 /// The lock of steps while the standby has not confirmed a commit.
 @Suite(.ownThread, .timeLimit(.minutes(4))) struct EarlyReleaseTests {
+    /// Waits until a commit waits for the standby.
+    private func isAwaited(in database: TestDatabase) throws -> Bool {
+        try becomesTrue(before: .now + .seconds(20)) {
+            try database.query(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()"
+            ) != "0"
+        }
+    }
+
     @Test(
         "G4 beside other nodes a step frees the lock before the standby has confirmed it, and returns after that"
     )
@@ -34,12 +43,7 @@ import Testing
             try becomesTrue(before: .now + .seconds(20)) {
                 try database.query("SELECT count(*) FROM note") == "1"
             })
-        let isAwaited = try becomesTrue(before: .now + .seconds(20)) {
-            try database.query(
-                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()"
-            ) != "0"
-        }
-        #expect(isAwaited)
+        #expect(try isAwaited(in: database))
         #expect(!isDone.withLock { $0 })
         try server.setSynchronousStandbys(["second"])
         stepping.join()
@@ -59,12 +63,7 @@ import Testing
         let stepping = try SystemThread("stepping") {
             _ = try? store.step { try $0.write("INSERT INTO note(text) VALUES ('one')") }
         }
-        let isAwaited = try becomesTrue(before: .now + .seconds(20)) {
-            try database.query(
-                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()"
-            ) != "0"
-        }
-        #expect(isAwaited)
+        #expect(try isAwaited(in: database))
         let seen = try database.query("SELECT count(*) FROM note")
         // On a busy machine it may be known already.
         if (store.slot as? Node)?.isKnown == false { #expect(seen == "0") }
