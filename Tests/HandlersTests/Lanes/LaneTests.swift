@@ -23,11 +23,19 @@ private struct Hold: AsyncHandler {
             visits.running.append(name)
             visits.most = max(visits.most, visits.running.count)
         }
-        defer { Self.visits.withLock { visits in visits.running.removeAll { $0 == name } } }
+        defer { Self.leave(name) }
         while !Self.visits.withLock({ $0.free.contains(name) }) {
             try await Task.sleep(for: .milliseconds(1))
         }
-        try call.end { [name] in try $0.note(name) }
+        // Its place is free from the commit on, when the next handler may run before this function has returned.
+        try call.end { [name] step in
+            Self.leave(name)
+            try step.note(name)
+        }
+    }
+
+    private static func leave(_ name: String) {
+        visits.withLock { visits in visits.running.removeAll { $0 == name } }
     }
 
     static func free(_ name: String) { visits.withLock { _ = $0.free.insert(name) } }
