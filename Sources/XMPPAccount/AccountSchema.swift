@@ -149,5 +149,9 @@ extension Account {
             -- The slot of the owner's store, on whose socket it answers; NULL while nobody owns the account.
             ALTER TABLE ownership ADD COLUMN slot INTEGER;
             """,
+            """
+            -- Each handler that is removed is looked for here, as a foreign key asks for.
+            CREATE INDEX listener_handler ON listener(handler);
+            """,
         ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

@@ -33,6 +33,26 @@ final class PlanDatabase {
         try rows("EXPLAIN QUERY PLAN " + sql, column: 3)
     }
 
+    /// The columns of a table that name a row of another one.
+    struct Reference {
+        let table: String
+        let columns: [String]
+        let parent: String
+    }
+
+    /// Each foreign key of the tables.
+    func references() throws -> [Reference] {
+        try rows(
+            """
+            SELECT m.name || ' ' || k."table" || ' ' || group_concat(k."from", ' ')
+            FROM sqlite_schema m, pragma_foreign_key_list(m.name) k WHERE m.type = 'table' GROUP BY m.name, k.id
+            """, column: 0
+        ).map { row in
+            let words = row.split(separator: " ").map(String.init)
+            return Reference(table: words[0], columns: Array(words[2...]), parent: words[1])
+        }
+    }
+
     private func rows(_ sql: String, column: Int32) throws -> [String] {
         var statement: OpaquePointer?
         let code = sqlite3_prepare_v2(database, sql, -1, &statement, nil)

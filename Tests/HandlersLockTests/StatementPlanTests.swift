@@ -83,6 +83,18 @@ import XMPPModules
         #expect(plan == [line])
     }
 
+    @Test("H16 a row that others refer to can be removed without reading all of those")
+    func references() throws {
+        let database = try PlanDatabase(Self.schemas)
+        let references = try database.references()
+        #expect(references.contains { $0.table == "request" && $0.parent == "handler" })
+        for reference in references {
+            let columns = reference.columns.map { "\($0) = ?" }.joined(separator: " AND ")
+            let plan = try database.plan(of: "SELECT 1 FROM \(reference.table) WHERE \(columns)")
+            #expect(plan.allSatisfy { $0.hasPrefix("SEARCH") }, "\(reference): \(plan)")
+        }
+    }
+
     /// Tables that hold a row or a few, however much there is.
     private static let small = [
         "CONSTANT", "sqlite_schema", "sqlite_master", "sqlite_sequence", "pragma_application_id", "place",
