@@ -37,7 +37,7 @@ final class Node: ProcessPresence {
     var number: Int { loop.number }
     var isFenced: Bool { loop.isFenced }
     /// Whether other nodes have the database open, or had it shortly before, as far as is known.
-    var hasOtherMachines: Bool { loop.hasOthers }
+    var hasOtherMachines: Bool { loop.hasOthers || loop.countOfDoubts > 0 }
     /// Whether the other nodes know of this one, and so wait for what it has committed.
     var isKnown: Bool { loop.isKnown }
 
@@ -51,8 +51,21 @@ final class Node: ProcessPresence {
     /// - Returns: Its new number.
     func registerAgain() throws(HandlerError) -> Int { try loop.registerAgain() }
 
+    /// How often commits came into doubt that a step may see, although they may not be on the standby.
+    var countOfDoubts: Int { loop.countOfDoubts }
+    /// Has the steps that follow wait for the standby until one has: a commit may be there or not.
+    func doubtCommits() { loop.doubtCommits() }
+    /// Ends so many doubts, after a commit that began with them has waited for the standby.
+    func endDoubts(_ count: Int) { loop.endDoubts(count) }
+
+    /// Takes the registration back: no step of this store commits until it is registered again.
+    func withdraw() { loop.withdraw() }
+
     func record(_ runningCall: RunningCall) { loop.record(runningCall) }
-    func clearRunningCall() { loop.record(nil) }
+    /// The record stays until the next one, or until the step ends: so it costs one statement for each handler of a group.
+    func clearRunningCall() {}
+    /// Removes the record before a step is committed or undone, in which all handlers have returned.
+    func endStep() { loop.clearRecord() }
 
     func leave() {
         end()

@@ -29,6 +29,8 @@ final class NodeLoop: @unchecked Sendable {
     private let isCareful: Atomic<Bool>
     /// Whether there are other nodes, or were shortly before.
     private let others = Atomic<Bool>(true)
+    /// How often commits came into doubt that any step may see; 0 once one has waited for the standby after them.
+    private let doubts = Atomic<Int>(0)
     /// Whether the others have looked since the node was registered.
     private let known = Atomic<Bool>(false)
     /// The nodes that are being recovered here.
@@ -62,6 +64,7 @@ final class NodeLoop: @unchecked Sendable {
     /// Whether others have taken the node for dead, and it has not registered again.
     var isFenced: Bool { fenced.load(ordering: .sequentiallyConsistent) }
     var hasOthers: Bool { others.load(ordering: .relaxed) }
+    var countOfDoubts: Int { doubts.load(ordering: .sequentiallyConsistent) }
     var isKnown: Bool { known.load(ordering: .relaxed) }
     var countOfOthers: UInt32 { notifications.load(ordering: .relaxed) }
 
@@ -99,15 +102,36 @@ final class NodeLoop: @unchecked Sendable {
         }
     }
 
-    /// Stores what the node runs, after deaths; nil for nothing. A failure is ignored: the handler is found at a later kill.
-    func record(_ runningCall: RunningCall?) {
-        let isWanted = runningCall != nil && isCareful.load(ordering: .relaxed)
-        guard isWanted || hasRecord.load(ordering: .relaxed) else { return }
-        hasRecord.store(isWanted, ordering: .relaxed)
+    func doubtCommits() { doubts.add(1, ordering: .sequentiallyConsistent) }
+
+    /// Called once a commit waits for the standby that was started after that many doubts.
+    func endDoubts(_ count: Int) {
+        _ = doubts.compareExchange(expected: count, desired: 0, ordering: .sequentiallyConsistent)
+    }
+
+    func withdraw() {
+        fenced.store(true, ordering: .sequentiallyConsistent)
+        // No node has the number 0, so its steps are refused also where the row cannot be removed.
+        let old = currentNumber.exchange(0, ordering: .sequentiallyConsistent)
+        table.withLock { table in try? table?.remove(old) }
+    }
+
+    /// Stores what the node runs, after deaths. A failure is ignored: the handler is found at a later kill.
+    func record(_ runningCall: RunningCall) {
+        if isCareful.load(ordering: .relaxed) { store(runningCall) }
+    }
+
+    /// Stores that the node runs nothing.
+    func clearRecord() {
+        if hasRecord.load(ordering: .relaxed) { store(nil) }
+    }
+
+    private func store(_ runningCall: RunningCall?) {
+        hasRecord.store(runningCall != nil, ordering: .relaxed)
         records.withLock { records in
             do throws(HandlerError) {
                 if records == nil { records = try RunningCallRecord(options) }
-                try records?.store(isWanted ? runningCall : nil, of: number)
+                try records?.store(runningCall, of: number)
             } catch {
                 records = nil
             }
@@ -264,7 +288,10 @@ final class NodeLoop: @unchecked Sendable {
                 mayHaveDead.store(true, ordering: .sequentiallyConsistent)
                 isChanged = true
             }
-            others.store(table.hasOthers, ordering: .relaxed)
+            let hasOthers = table.hasOthers
+            // Known before they are gone: what they have committed last may wait for the standby.
+            if !hasOthers, others.load(ordering: .relaxed) { doubtCommits() }
+            others.store(hasOthers, ordering: .relaxed)
             known.store(table.isKnown, ordering: .relaxed)
         }
         if hasNews.exchange(false, ordering: .sequentiallyConsistent) {

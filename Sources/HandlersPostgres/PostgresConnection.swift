@@ -213,6 +213,7 @@ final class PostgresConnection: SQLConnection {
 
     func commit() throws(HandlerError) {
         guard let link, isOpen else { throw unavailable }
+        node?.endStep()
         if options.runsTwice, mode == .optimistic {
             repetition = .carefully
             throw HandlerError(.databaseLocked, "this step runs a second time")
@@ -224,6 +225,7 @@ final class PostgresConnection: SQLConnection {
         if let node { isStored = try storeStep(isSure: isSure || node.isFenced) }
         // Also after a step that has only read: what it does next may come from a commit that is not on the standby.
         let isAwaited = options.durability != nil && node?.hasOtherMachines == true
+        let doubts = node?.countOfDoubts ?? 0
         do throws(PostgresError) {
             let awaitLog = isAwaited ? try link.statement(Self.awaitLog) : nil
             if isAwaited, isSure, node?.isKnown == true {
@@ -240,19 +242,27 @@ final class PostgresConnection: SQLConnection {
             }
         } catch {
             // What follows a commit does not undo it, whatever its error is.
-            let known = failed(
-                isCommitted ? PostgresError(state: "", message: error.message) : error, "committing")
-            guard repetition == .onNewConnection else { throw known }
+            let error = isCommitted ? PostgresError(state: "", message: error.message) : error
+            let known = failed(error, "committing")
+            guard error.isLost else { throw known }
             // While the doubt lasts it may not run again: it would be done twice.
-            repetition = nil
-            guard try hasCommitted() else {
-                repetition = .onNewConnection
+            let repetition = self.repetition
+            self.repetition = nil
+            let hasCommitted: Bool
+            do throws(HandlerError) {
+                hasCommitted = try self.hasCommitted()
+            } catch {
+                node?.doubtCommits()
+                throw error
+            }
+            guard hasCommitted else {
+                self.repetition = repetition
                 throw known
             }
         }
+        if isAwaited, doubts > 0 { node?.endDoubts(doubts) }
         isOpen = false
-        mode = .optimistic
-        conflicts = 0
+        endRepetitions()
         if node != nil, isStored { committed = (openNumber, step) }
     }
 
@@ -314,7 +324,7 @@ final class PostgresConnection: SQLConnection {
         return found
     }
 
-    func runsAgain() -> Bool {
+    func runsAgain() throws(HandlerError) -> Bool {
         guard let repetition else { return false }
         self.repetition = nil
         switch repetition {
@@ -324,7 +334,7 @@ final class PostgresConnection: SQLConnection {
         case .afterConflict:
             conflicts += 1
             guard conflicts <= Self.conflictLimit else {
-                (conflicts, mode) = (0, .optimistic)
+                endRepetitions()
                 return false
             }
             // The other one is done soon; two that wait alike would meet again.
@@ -335,24 +345,37 @@ final class PostgresConnection: SQLConnection {
             // A statement at which the server dies would end all its connections again and again.
             conflicts += 1
             guard conflicts <= Self.conflictLimit else {
-                conflicts = 0
+                endRepetitions()
                 return false
             }
             SystemThread.sleep(microseconds: UInt32(1000 * conflicts))
             return (try? connected()) != nil
         case .asNewNode:
             conflicts += 1
-            guard conflicts <= Self.conflictLimit, (try? node?.registerAgain()) != nil else { return false }
-            // Moved meanwhile: the move found no node that could commit.
-            return (try? MoveMark.refuse(in: self)) != nil
+            guard conflicts <= Self.conflictLimit, (try? node?.registerAgain()) != nil else {
+                endRepetitions()
+                return false
+            }
+            do throws(HandlerError) {
+                // Moved meanwhile: the move found no node that could commit.
+                try MoveMark.refuse(in: self)
+            } catch {
+                node?.withdraw()
+                endRepetitions()
+                throw error
+            }
+            return true
         }
     }
 
+    private func endRepetitions() { (mode, conflicts) = (.optimistic, 0) }
+
     func rollBack() {
+        node?.endStep()
         guard isOpen else { return }
         isOpen = false
         savepoints = []
-        if repetition == nil { (mode, conflicts) = (.optimistic, 0) }
+        if repetition == nil { endRepetitions() }
         guard let link, !link.isLost else { return }
         // What was sent before may fail, and the transaction with it.
         _ = try? link.receive()

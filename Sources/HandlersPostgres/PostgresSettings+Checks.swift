@@ -13,6 +13,8 @@ extension PostgresSettings {
         do throws(PostgresError) {
             // What a program or a role may have set otherwise would lose commits.
             if durability != nil { try link.send("SET synchronous_commit = on") }
+            // What a step sees would otherwise be older than its wait for the lock of steps.
+            try link.send("SET default_transaction_isolation = 'read committed'")
             try link.send("SET lock_timeout = '5s'")
             try link.send("SET idle_in_transaction_session_timeout = '60s'")
             try link.send(

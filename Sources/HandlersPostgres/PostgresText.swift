@@ -81,7 +81,9 @@ enum PostgresText {
 
 /// The parts of a statement: words, literals, comments, placeholders, and single other characters.
 private struct Tokens: Sequence, IteratorProtocol {
-    static let comment = Array("--".utf8)
+    private static let comment = Array("--".utf8)
+    private static let longComment = Array("/*".utf8)
+    private static let longCommentEnd = Array("*/".utf8)
     private let text: [UInt8]
     private var position = 0
 
@@ -98,7 +100,8 @@ private struct Tokens: Sequence, IteratorProtocol {
 
     /// Whether it means nothing.
     static func isSpace(_ token: ArraySlice<UInt8>) -> Bool {
-        token.starts(with: comment) || token.allSatisfy { [9, 10, 13, 32].contains($0) }
+        token.starts(with: comment) || token.starts(with: longComment)
+            || token.allSatisfy { [9, 10, 13, 32].contains($0) }
     }
 
     mutating func next() -> ArraySlice<UInt8>? {
@@ -110,11 +113,27 @@ private struct Tokens: Sequence, IteratorProtocol {
             position = (text[(start + 1)...].firstIndex(of: text[start]) ?? text.endIndex - 1) + 1
         case UInt8(ascii: "-") where text[start...].starts(with: Self.comment):
             position = text[start...].firstIndex(of: UInt8(ascii: "\n")) ?? text.endIndex
+        case UInt8(ascii: "/") where text[start...].starts(with: Self.longComment): skipLongComment()
         case UInt8(ascii: "?"): skip { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
         case let byte where Self.isWord(byte): skip(while: Self.isWord)
         default: position += 1
         }
         return text[start..<position]
+    }
+
+    /// One within it ends first, as in PostgreSQL.
+    private mutating func skipLongComment() {
+        var depth = 0
+        repeat {
+            let rest = text[position...]
+            if rest.starts(with: Self.longComment) {
+                (depth, position) = (depth + 1, position + 2)
+            } else if rest.starts(with: Self.longCommentEnd) {
+                (depth, position) = (depth - 1, position + 2)
+            } else {
+                position += 1
+            }
+        } while depth > 0 && position < text.count
     }
 
     private mutating func skip(while isPart: (UInt8) -> Bool) {

@@ -57,6 +57,24 @@ import Testing
         }
     }
 
+    @Test("G8 a store that was moved while a node was taken for dead refuses all steps of that node")
+    func movedMeanwhile() throws {
+        try withStore { store, database in
+            try database.query("UPDATE place SET move = 'm', moves_to = 'file.db'; DELETE FROM node_lease")
+            for _ in 0..<40 {
+                #expect(
+                    code { try store.step { try $0.write("INSERT INTO note(text) VALUES ('late')") } }
+                        == .databaseMoved)
+            }
+            #expect(try database.query("SELECT count(*) FROM note") == "0")
+            // None is left that could commit, or gets a part of what is shared.
+            #expect(try database.query("SELECT count(*) FROM node_lease") == "0")
+            try database.query("UPDATE place SET moves_to = NULL")
+            try store.step { try $0.write("INSERT INTO note(text) VALUES ('given back')") }
+            #expect(try store.texts() == ["given back"])
+        }
+    }
+
     @Test("G5 a store that was taken for dead gets another place also in a step that writes nothing")
     func fencedIdle() throws {
         try withStore { store, database in
@@ -310,6 +328,40 @@ import Testing
             }
             // Of the first kill nobody knows what it was; the fourth process finds the handler set aside.
             #expect(deaths == ["0 0", "0 0", "1 0", "2 2"])
+        }
+    }
+
+    @Test("G5 after a death each handler of a step is stored while it runs, and none once the step has ended")
+    func blamesNobody() throws {
+        try withStore { first, database in
+            try database.query(
+                """
+                CREATE TABLE told(id SERIAL, handler BIGINT);
+                CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS
+                    $$ BEGIN INSERT INTO told(handler) VALUES (NEW.handler); RETURN NEW; END $$;
+                CREATE TRIGGER tell AFTER UPDATE OF handler ON node FOR EACH ROW EXECUTE FUNCTION tell();
+                INSERT INTO node_step(node, step, lease, ended_at) VALUES (0, 1, 0, \(NodeTable.clock))
+                """)
+            let store = try openStore(database)
+            let ids = try store.step { step in try (1...3).map { _ in try step.bind(Note(text: "a").durable) }
+            }
+            try store.step { step in for id in ids { _ = try step.end(id, .result, with: 1) } }
+            func told() throws -> String {
+                try database.query(
+                    "SELECT string_agg(coalesce(handler::text, 'nobody'), ' ' ORDER BY id) FROM told")
+            }
+            let all = (ids.map { "\($0)" } + ["nobody"]).joined(separator: " ")
+            try Self.eventually { try told() == all }
+            // Also a step that fails takes the blame from its handlers.
+            let id = try store.step { try $0.bind(Note(text: "b").durable) }
+            #expect(throws: Refusal.self) {
+                try store.step { step in
+                    _ = try step.end(id, .result, with: 1)
+                    throw Refusal()
+                }
+            }
+            try Self.eventually { try told() == "\(all) \(id) nobody" }
+            withExtendedLifetime(first) {}
         }
     }
 

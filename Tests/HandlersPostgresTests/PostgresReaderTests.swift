@@ -73,11 +73,11 @@ import Testing
 
     @Test("G8 a standby is read, also after its primary has died")
     func standby() throws {
-        let server = try PostgresServer()
-        try server.start()
-        defer { server.close() }
-        let standby = try server.makeStandby(name: "second", synchronous: true)
-        defer { standby.close() }
+        let (server, standby) = try PostgresServer.startWithStandby()
+        defer {
+            standby.close()
+            server.close()
+        }
         let database = try server.makeDatabase()
         let store = try openStore(database)
         try store.step { try $0.write("INSERT INTO note(text) VALUES ('one')") }
@@ -96,11 +96,11 @@ import Testing
 
     @Test("G6 a read of a store refuses a standby, which may be behind, and goes on once that is promoted")
     func standbyOfStore() throws {
-        let server = try PostgresServer()
-        try server.start()
-        defer { server.close() }
-        let standby = try server.makeStandby(name: "second", synchronous: true)
-        defer { standby.close() }
+        let (server, standby) = try PostgresServer.startWithStandby()
+        defer {
+            standby.close()
+            server.close()
+        }
         let database = try server.makeDatabase()
         let line = try LoopbackProxy(to: server.port)
         let store = try openStore(

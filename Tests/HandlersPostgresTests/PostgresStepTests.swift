@@ -9,6 +9,20 @@ import Testing
 
 /// Steps of a store on PostgreSQL.
 @Suite(.ownThread) struct PostgresStepTests {
+    @Test(
+        "G4 a step sees what others committed while it waited for the lock of steps, whatever the database's default is"
+    )
+    func isolation() throws {
+        let database = try PostgresServer.shared.makeDatabase()
+        try database.query(
+            "ALTER DATABASE \(database.name) SET default_transaction_isolation = 'serializable'")
+        let store = try openStore(database)
+        let level = try store.step { step in
+            try step.first("SELECT current_setting('transaction_isolation')") { $0.text(0) }
+        }
+        #expect(level == "read committed")
+    }
+
     @Test("G4 a handler that ends leaves its effect, its ending and nothing else")
     func ends() throws {
         try withStore { store, database in

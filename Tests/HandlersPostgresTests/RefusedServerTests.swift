@@ -45,11 +45,11 @@ import XMPPTestKit
 
     @Test("G4 a standby is refused, and its primary is taken with it as its standby")
     func standby() throws {
-        let server = try PostgresServer()
-        try server.start()
-        defer { server.close() }
-        let standby = try server.makeStandby(name: "second", synchronous: true)
-        defer { standby.close() }
+        let (server, standby) = try PostgresServer.startWithStandby()
+        defer {
+            standby.close()
+            server.close()
+        }
         let error = refusal(standby.connection())
         #expect(error?.code == .databaseReadOnly)
         #expect(error?.message.contains("target_session_attrs") == true)

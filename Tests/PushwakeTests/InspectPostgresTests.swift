@@ -186,11 +186,11 @@ struct InspectPostgresTests {
 
     @Test("G8 inspect and report read a standby, and a repair there is refused")
     func standby() throws {
-        let server = try PostgresServer()
-        try server.start()
-        defer { server.close() }
-        let standby = try server.makeStandby(name: "second", synchronous: true)
-        defer { standby.close() }
+        let (server, standby) = try PostgresServer.startWithStandby()
+        defer {
+            standby.close()
+            server.close()
+        }
         let copied = try server.makeDatabase()
         let store = try HandlerStore(
             postgres: copied.connection(), registry: HandlerRegistry([Failing.self]))

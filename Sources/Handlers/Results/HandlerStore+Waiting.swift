@@ -20,8 +20,11 @@ extension HandlerStore {
             while true {
                 // Counted before it looks, so that no ending in between is missed.
                 let seen = news.count
-                // Only the first look writes; the others wait for no writer.
-                if isAnnounced, let ending = try read({ try $0.ending(of: id) }) { return ending }
+                // Only the first look writes; the others wait for no writer. Beside other machines a read may see what their standby
+                // has not confirmed, so the ending is taken in a step, which waits for that.
+                if isAnnounced, !hasOtherMachines, let ending = try read({ try $0.ending(of: id) }) {
+                    return ending
+                }
                 if try !isAnnounced || !read({ try $0.isWaiting(id) }) {
                     if let ending = try step({ try $0.transaction.awaitEnding(of: AnyHandlerID(id)) }) {
                         return ending

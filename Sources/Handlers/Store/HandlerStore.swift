@@ -191,7 +191,7 @@ public final class HandlerStore: Sendable {
             do throws(HandlerError) {
                 return try connection.engine.recover(slot: slot, runningCall, now: now)
             } catch {
-                guard connection.engine.runsAgain() else { throw error }
+                guard try connection.engine.runsAgain() else { throw error }
             }
         }
     }
@@ -328,7 +328,7 @@ public final class HandlerStore: Sendable {
             do {
                 return try runOnce(body)
             } catch {
-                guard connection.engine.runsAgain() else { throw error }
+                guard try connection.engine.runsAgain() else { throw error }
             }
         }
     }

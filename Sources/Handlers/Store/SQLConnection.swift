@@ -19,7 +19,7 @@ package protocol SQLConnection: AnyObject {
     func commit() throws(HandlerError)
     /// Whether a step that failed and was rolled back is to be run once more: an engine may take fewer precautions at first, and two
     /// steps may have stood in each other's way.
-    func runsAgain() -> Bool
+    func runsAgain() throws(HandlerError) -> Bool
     /// Gives the transaction up, if there is one. When even that fails, the next one begins with it.
     func rollBack()
     /// Opens a savepoint; they nest, and the two below mean the innermost.

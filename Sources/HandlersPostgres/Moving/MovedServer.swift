@@ -69,6 +69,19 @@ final class MovedServer: MovedDatabase {
         }
     }
 
+    /// Those that migrations have made: views may also be of extensions.
+    func triggersAndViews() throws(HandlerError) -> [String] {
+        try server.allOnce(
+            """
+            SELECT tgname::text FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+            WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
+            UNION SELECT viewname::text FROM pg_views WHERE schemaname = current_schema() AND NOT EXISTS (
+                SELECT 1 FROM pg_depend WHERE objid = to_regclass(quote_ident(viewname))::oid AND deptype = 'e')
+            ORDER BY 1
+            """
+        ) { $0.text(0) }
+    }
+
     func scripts(of tables: Set<String>, _ modules: [String: Int]) throws(HandlerError) -> [String]? {
         try MigrationTexts.scripts(of: modules, in: server)
     }
@@ -131,12 +144,15 @@ final class MovedServer: MovedDatabase {
     func startCopying(to tables: [MovedTable]) throws(HandlerError) {
         references = try server.allOnce(
             """
-            SELECT conrelid::regclass::text, conname::text, CASE WHEN NOT condeferrable THEN 'NOT DEFERRABLE'
+            SELECT relname::text, conname::text, CASE WHEN NOT condeferrable THEN 'NOT DEFERRABLE'
                 WHEN condeferred THEN 'DEFERRABLE INITIALLY DEFERRED' ELSE 'DEFERRABLE INITIALLY IMMEDIATE' END
-            FROM pg_constraint WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
-                AND conrelid::regclass::text <> 'node_lease'
+            FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid
+            WHERE contype = 'f' AND relnamespace = current_schema()::regnamespace
             """
-        ) { (table: $0.text(0), name: $0.text(1), mode: $0.text(2)) }
+        ) { (table: $0.text(0), name: $0.text(1), mode: $0.text(2)) }.filter { reference in
+            // Those of other programs in the schema stay as they are.
+            tables.contains { $0.name == reference.table }
+        }
         for reference in references { try alter(reference, "DEFERRABLE INITIALLY DEFERRED") }
         try setTriggers(of: tables, "DISABLE")
     }
@@ -151,7 +167,8 @@ final class MovedServer: MovedDatabase {
         throws(HandlerError)
     {
         try server.control(
-            "ALTER TABLE \(reference.table) ALTER CONSTRAINT \(MovedTable.quoted(reference.name)) \(mode)")
+            "ALTER TABLE \(MovedTable.quoted(reference.table)) ALTER CONSTRAINT \(MovedTable.quoted(reference.name)) \(mode)"
+        )
     }
 
     private func setTriggers(of tables: [MovedTable], _ state: String) throws(HandlerError) {

@@ -81,6 +81,7 @@ struct StoreCopy {
             try makeUnknown(unknown, versions)
             made = try madeTables(besides: before)
         }
+        try checkTriggersAndViews()
         let known = Set(left.map { $0.name.lowercased() })
         if let extra = made.keys.first(where: { !known.contains($0) }) { throw misfit(extra, "is missing") }
         return try left.map { table in
@@ -114,6 +115,19 @@ struct StoreCopy {
             try target.connection.executeOnce(
                 "INSERT INTO module_schema(module, version) VALUES (?, ?)", [module, version])
         }
+    }
+
+    /// Refuses to leave behind what works on rows without being one.
+    private func checkTriggersAndViews() throws {
+        let made = Set(try target.triggersAndViews().map { $0.lowercased() })
+        guard let lost = try source.triggersAndViews().first(where: { !made.contains($0.lowercased()) })
+        else {
+            return
+        }
+        throw HandlerError(
+            .databaseForeign,
+            "the trigger or view '\(lost)' of \(source.connection.path) is made by no migration that this program knows, so it would be missing; have the program that makes it move the store with StoreMove, or drop it. Nothing was changed"
+        )
     }
 
     private func misfit(_ table: String, _ what: String) -> HandlerError {

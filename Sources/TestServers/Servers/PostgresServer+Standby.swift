@@ -4,6 +4,17 @@ import Synchronization
 import XMPPCore
 
 extension PostgresServer {
+    /// Starts a server and a synchronous standby of it, whose name is `second`.
+    ///
+    /// - Throws: ``TestServerError`` when one of them cannot be set up.
+    package static func startWithStandby() throws(TestServerError) -> (
+        server: PostgresServer, standby: PostgresServer
+    ) {
+        let server = try PostgresServer()
+        try server.start()
+        return (server, try server.makeStandby(name: "second", synchronous: true))
+    }
+
     /// Makes a standby of this running server and starts it. Returns once it receives the log of this server.
     ///
     /// The standby has the same options, a port and a folder of its own. A replication slot keeps the log for it while it is away.

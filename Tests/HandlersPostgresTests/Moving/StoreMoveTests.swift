@@ -207,6 +207,54 @@ import Testing
         #expect(throws: HandlerError.self) { try store.change("INSERT INTO alias VALUES (4711, 'nobody')") }
     }
 
+    @Test("G8 triggers of unknown modules go along, and a view that would be missing is refused")
+    func triggersAndViews() throws {
+        let scene = try MoveScene()
+        let counted = Schema(
+            module: "counted",
+            migrations: [
+                """
+                CREATE TABLE counted(n INTEGER NOT NULL);
+                CREATE TRIGGER counts AFTER INSERT ON counted BEGIN UPDATE counted SET n = n + 1; END;
+                CREATE VIEW total AS SELECT sum(n) FROM counted;
+                """
+            ])
+        try MoveScene.open(scene.file, schemas: MoveScene.schemas + [counted]).change(
+            "INSERT INTO counted VALUES (1)")
+        let target = StoreMove.Place.file(scene.folder.path + "/b.db")
+        func refusal(_ schemas: [Schema]) -> HandlerError? {
+            failure {
+                try StoreMove(
+                    from: scene.file, to: target, schemas: schemas, durability: .onPrimary, takesUnknown: true
+                ).run()
+            }
+        }
+        let error = refusal(MoveScene.schemas)
+        #expect(
+            error?.code == .databaseForeign && error?.message.contains("'total'") == true, "\(error as Any)")
+        try MoveScene.open(scene.file).change("DROP VIEW total")
+        #expect(refusal(MoveScene.schemas) == nil)
+        let moved = try MoveScene.open(target)
+        #expect(try moved.number("SELECT n FROM counted") == 2)
+        try moved.change("INSERT INTO counted VALUES (5)")
+        #expect(try moved.number("SELECT sum(n) FROM counted") == 9)
+    }
+
+    @Test("G8 a move touches no tables of other programs in the schema")
+    func sharedSchema() throws {
+        let scene = try MoveScene()
+        try MoveScene.fill(scene.file)
+        try scene.database.query(
+            "CREATE TABLE theirs(id INTEGER PRIMARY KEY, of INTEGER REFERENCES theirs(id))")
+        let other = try PostgresConnection(
+            PostgresSettings(scene.database.connection(), durability: nil), isReader: true)
+        // Its lock would stop an ALTER TABLE.
+        try other.beginReading()
+        defer { other.rollBack() }
+        #expect(try other.firstOnce("SELECT count(*) FROM theirs") { $0.integer(0) } == 0)
+        try MoveScene.move(scene.file, scene.server).run()
+    }
+
     @Test("G8 tables of unknown modules whose texts PostgreSQL does not have are refused")
     func unknownTexts() throws {
         let scene = try MoveScene()

@@ -11,7 +11,9 @@ package protocol MovedDatabase: AnyObject {
 
     /// The tables but those of the engine, in the order of their names.
     func tables() throws(HandlerError) -> [MovedTable]
-    /// The statements that make tables, in their order, with their indices; nil where the database does not have them.
+    /// The names of the triggers and views that a store may depend on.
+    func triggersAndViews() throws(HandlerError) -> [String]
+    /// The statements that make tables, in their order, with their indices and triggers; nil where the database does not have them.
     ///
     /// - Parameter modules: The modules of the tables, with their versions.
     func scripts(of tables: Set<String>, _ modules: [String: Int]) throws(HandlerError) -> [String]?

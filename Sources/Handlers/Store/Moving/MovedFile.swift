@@ -68,11 +68,17 @@ package final class MovedFile: MovedDatabase {
         return tables
     }
 
+    package func triggersAndViews() throws(HandlerError) -> [String] {
+        try file.allOnce("SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') ORDER BY name") {
+            $0.text(0)
+        }
+    }
+
     package func scripts(of tables: Set<String>, _ modules: [String: Int]) throws(HandlerError) -> [String]? {
         try file.allOnce(
             """
-            SELECT tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND type IN ('table', 'index')
-            ORDER BY type DESC, rowid
+            SELECT tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND type IN ('table', 'index', 'trigger')
+            ORDER BY type <> 'table', rowid
             """
         ) { (table: $0.text(0), sql: $0.text(1)) }.filter { tables.contains($0.table) }.map(\.sql)
     }
