@@ -21,7 +21,9 @@ do {
         schemas: [Orders.schema])
     let runner = try HandlerRunner(store)
     try runner.start()
-    print("process \(Orders.process): a number orders so many, an empty line says who has packed how many")
+    print(
+        "process \(Orders.process): a number binds that many handlers, an empty line prints how many each process has packed"
+    )
     while let line = readLine() {
         if let count = Int(line) {
             try store.step { step in

@@ -24,8 +24,9 @@ extension HandlerStore {
     ///   - time: The clocks; tests pass their own.
     ///   - log: Log of the store and its handlers; nil for none.
     /// - Throws: ``/Handlers/HandlerError`` with the codes `databaseUnavailable` (also for a server that is too old or does not keep commits as
-    ///   `durability` asks), `databaseReadOnly` (a standby, or missing permission), `databaseNewer` or
-    ///   `storageFailed`; nothing is changed then. `duplicateSchema` when two schemas are of one module; `sql` when a migration
+    ///   `durability` asks), `databaseReadOnly` (a standby, or missing permission), `databaseNewer`, `databaseLocked` (another
+    ///   process holds the lock of steps for 5 s), `databaseMoved` or `storageFailed`. Nothing is changed, unless the connection or
+    ///   the standby fails after the migration. `duplicateSchema` when two schemas are of one module; `sql` when a migration
     ///   fails, which changes nothing.
     public convenience init(
         postgres settings: String, registry: HandlerRegistry, schemas: [Schema] = [], role: Role = .main,

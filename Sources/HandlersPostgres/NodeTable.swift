@@ -52,7 +52,7 @@ struct NodeTable {
     }
     /// The first half of the number of that lock; the second is the node's.
     static func lockClass(of schema: String) -> String { "hashtext('durable-handlers node ' || \(schema))" }
-    /// The lock of who recovers a node.
+    /// The lock of the node that recovers another one.
     private static let recovery = "hashtext('durable-handlers recovery ' || current_schema()), ?::bigint::int"
 
     /// Stores the number of a step in its transaction, and is refused when the node was fenced.

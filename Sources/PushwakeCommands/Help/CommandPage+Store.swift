@@ -4,7 +4,7 @@ extension CommandPage {
     /// The store of a command that also works on PostgreSQL.
     private static let storeOption = Option(
         "--store", "STORE",
-        "The store to look at: a file, or a connection string of libpq such as postgresql://pg1/bots or 'host=pg1 dbname=bots'. A path that looks like one is written ./path. A password stands better in ~/.pgpass or PGPASSWORD, because all users see the command line.",
+        "The store to look at: a file, or a connection string of libpq such as postgresql://pg1/bots or 'host=pg1 dbname=bots'. A path that looks like one is written ./path. Put a password into ~/.pgpass or PGPASSWORD, because all users see the command line.",
         .store, isRequired: true)
 
     static let store: [CommandPage] = [
@@ -16,7 +16,7 @@ extension CommandPage {
                 "Of each handler it says why it has not ended, as far as the store shows that: a handler whose context is a signal looks like one that waits for its call, because only the program knows contexts.",
                 "With --name, --state, --key, --lane, --trace or --argument it shows the handlers that meet all of them and nothing else; and the endings, unless --state, --lane or --argument is there, which endings do not have.",
                 "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
-                "A store on PostgreSQL is read by pushwake-postgres, which stands beside this program: that one links libpq. It takes no lock of a node, and reads a standby, too.",
+                "pushwake-postgres, in the folder of this program, reads a store on PostgreSQL, because it links libpq. It takes no lock of a node, and reads a standby, too.",
             ],
             options: [
                 storeOption,
@@ -34,7 +34,7 @@ extension CommandPage {
                 Option("--trace", "ROW", "Only the chain that this handler is the first of."),
                 Option(
                     "--argument", "NAME=VALUE",
-                    "Only handlers bound with this argument; may stand more than once. VALUE is JSON, or else a text: n=7 is the number, n='\"7\"' the text.",
+                    "Only handlers bound with this argument; may be repeated. VALUE is JSON, or else a text: n=7 is the number, n='\"7\"' the text.",
                     isRepeated: true),
                 Option("--requeue", "ROW|all", "Requeue a quarantined or parked handler, or all of them."),
                 Option("--invalidate", "ROW", "End a handler; what was bound for that case runs."),
@@ -80,10 +80,10 @@ extension CommandPage {
             name: "store", group: .store, words: "move",
             summary: "move a store between SQLite and PostgreSQL",
             description: [
-                "Moves all of a store into a database without one, in one transaction, and compares every row before it commits. Sessions, OMEMO ratchets, ids and idempotency keys go on. The store that is left stays as it is, retired: programs that open it are told where it went.",
-                "No program may have the store open. A move that was interrupted is run again with the same options, or undone with --undo as long as the target has nothing; until then the store opens for no program.",
+                "Moves all of a store into a database without one, in one transaction, and compares every row before it commits. Sessions, OMEMO ratchets, ids and idempotency keys continue. The old store is kept and retired: a program that opens it gets an error that names the target.",
+                "No program may have the store open. A move that was interrupted is run again with the same options, or undone with --undo as long as the target has nothing; until then no program can open the store.",
                 "Tables of modules that this program does not know, such as those of your program or of OMEMO, are made as the store keeps them.",
-                "Runs pushwake-postgres, which stands beside this program: that one links libpq.",
+                "Runs pushwake-postgres, in the folder of this program, which links libpq.",
             ],
             options: [
                 Option(
@@ -107,7 +107,7 @@ extension CommandPage {
             name: "omemo", group: .store, words: "[list [USER@DOMAIN]] | trust USER@DOMAIN KEY DECISION",
             summary: "show devices with their fingerprints, and set the trust in them",
             description: [
-                "Runs pushwake-omemo, which stands beside this program: that one links libomemo-c, which is under the GPL.",
+                "Runs pushwake-omemo, in the folder of this program, which links libomemo-c, which is under the GPL.",
                 "KEY is a fingerprint, or the number of a device that has the key now; DECISION is verified, untrusted, blind or undecided.",
                 "'pushwake omemo world' runs simulated worlds with OMEMO, with the options of 'pushwake world'.",
             ],

@@ -13,7 +13,7 @@ extension AccountHost {
     /// } failed: { jid, error in print("\(jid?.description ?? "the store"): \(error)") }
     /// ```
     ///
-    /// Who runs an account follows from its address and the machines that live (rendezvous hashing), so a machine that comes or goes
+    /// Who runs an account follows from its address and the running machines (rendezvous hashing), so a machine that comes or goes
     /// moves no more accounts than it takes or leaves. With a store in a file, this host runs all of them.
     ///
     /// - Parameters:

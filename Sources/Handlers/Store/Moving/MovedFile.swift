@@ -41,7 +41,7 @@ package final class MovedFile: MovedDatabase {
         guard isCopy || mayLackCommits else { return }
         throw HandlerError(
             .databaseForeign,
-            "the store \(file.path) is a copy, was put back from a backup, or may lack its last commits since the machine was started again; start its program with it once, so that this is noticed and sessions start anew, or move the original. Nothing was changed"
+            "the store \(file.path) is a copy, was put back from a backup, or may lack its last commits since the machine was started again; start its program with it once, so that this is noticed and sessions start again, or move the original. Nothing was changed"
         )
     }
 
