@@ -21,7 +21,7 @@ extension Account {
             else { continue }
             throw HandlerError(
                 .databaseForeign,
-                "the store \(filePath) is older than what account \(account) has sent to its server: it was put back from a backup. Start its program with it once, so that the session starts anew, then move it. Nothing was changed"
+                "the store \(filePath) is older than what account \(account) has sent to its server: it was put back from a backup. Start its program with it once, so that the session starts again, then move it. Nothing was changed"
             )
         }
     }

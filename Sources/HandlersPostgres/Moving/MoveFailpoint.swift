@@ -4,7 +4,7 @@ import Handlers
 ///
 /// Present like the runtime's own failpoints, and chosen by the same variable: `HANDLERS_FAILPOINT=name[:kill[:nth]]`.
 enum MoveFailpoint: String, CaseIterable {
-    /// The target's transaction has begun; nothing is marked.
+    /// The target's transaction has started; nothing is marked.
     case begun = "move-begun"
     /// The store that is left is marked; nothing is copied.
     case marked = "move-marked"

@@ -167,7 +167,7 @@ public struct StoreMove: Sendable {
     ///
     /// - Throws: ``/Handlers/HandlerError`` with code `databaseMoved` when the target has everything: then run the move again;
     ///   `databaseForeign` for another target than that of the move, or a store that is not being moved; and as ``run(progress:)`` when a
-    ///   database cannot be opened, as the target must be asked.
+    ///   database cannot be opened, because the target must be read.
     public func undo() throws {
         guard let mark = try checkSource() else {
             throw HandlerError(

@@ -122,7 +122,7 @@ struct SessionRecord: ~Copyable {
 }
 
 // A record holds older sessions, so that what was encrypted in them can still be read, and the keys of messages that were
-// skipped. The library keeps 40 older ones with up to 2000 keys in each of their chains; whoever writes to us decides how many.
+// skipped. The library keeps 40 older ones with up to 2000 keys in each of their chains; the sender decides how many.
 extension SessionRecord {
     /// The size of a record, with its older sessions and the keys of skipped messages, in bytes: some 1400 keys. XEP-0384
     /// section 4.2 recommends 1000. An ordinary record has 2000 to 10 000 bytes.

@@ -4,7 +4,7 @@ enum OmemoTables {
         -- The session in which a list was learned: in another one it may have changed unnoticed.
         ALTER TABLE omemo_device_list ADD COLUMN session INTEGER;
 
-        -- The own device. Whoever can read this file can read its private key.
+        -- The own device. A user who can read this file can read its private key.
         CREATE TABLE omemo_own(
             account INTEGER PRIMARY KEY REFERENCES account(id),
             device INTEGER NOT NULL CHECK(device BETWEEN 1 AND 2147483647),
@@ -141,7 +141,7 @@ enum OmemoTables {
 
     static let bounds = """
         -- When a session was used last, within an hour, in milliseconds since 1970: the one that was not used for longest makes
-        -- way. A record that is far beyond its bound would cost too much memory to read; the session is begun anew.
+        -- way. A record that is far beyond its bound would cost too much memory to read; a new session starts.
         ALTER TABLE omemo_session ADD COLUMN used_at INTEGER NOT NULL DEFAULT 0;
         DELETE FROM omemo_session WHERE length(record) > 1048576;
         CREATE INDEX omemo_session_used ON omemo_session(account, used_at, id);

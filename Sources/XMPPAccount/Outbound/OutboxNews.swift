@@ -1,7 +1,7 @@
 import Handlers
 import Synchronization
 
-/// Tells the accounts of a store that a host runs which of them have stanzas from other processes.
+/// Notifies the accounts of a store that a host runs which of them have stanzas from other processes.
 ///
 /// Others notify of whatever they commit. With thousands of accounts one read then says whom it concerns, where a step of each
 /// would find nothing.
