@@ -36,7 +36,7 @@ final class Node: ProcessPresence {
 
     var number: Int { loop.number }
     var isFenced: Bool { loop.isFenced }
-    /// Whether other nodes have the database open, or had it shortly before, as far as is known.
+    /// Whether other nodes have the database open, or had it shortly before, as far as is known; also while a commit is in doubt.
     var hasOtherMachines: Bool { loop.hasOthers || loop.countOfDoubts > 0 }
     /// Whether the other nodes know of this one, and so wait for what it has committed.
     var isKnown: Bool { loop.isKnown }
@@ -62,7 +62,8 @@ final class Node: ProcessPresence {
     func withdraw() { loop.withdraw() }
 
     func record(_ runningCall: RunningCall) { loop.record(runningCall) }
-    /// The record stays until the next one, or until the step ends: so it costs one statement for each handler of a group.
+    /// The record stays until the next one, or until the step ends: so it costs one statement for each handler of a group. The price is
+    /// that a death in the rest of its step counts for the handler that ran last in it.
     func clearRunningCall() {}
     /// Removes the record before a step is committed or undone, in which all handlers have returned.
     func endStep() { loop.clearRecord() }

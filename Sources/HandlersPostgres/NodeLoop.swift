@@ -63,7 +63,7 @@ final class NodeLoop: @unchecked Sendable {
     var number: Int { currentNumber.load(ordering: .sequentiallyConsistent) }
     /// Whether others have taken the node for dead, and it has not registered again.
     var isFenced: Bool { fenced.load(ordering: .sequentiallyConsistent) }
-    var hasOthers: Bool { others.load(ordering: .relaxed) }
+    var hasOthers: Bool { others.load(ordering: .acquiring) }
     var countOfDoubts: Int { doubts.load(ordering: .sequentiallyConsistent) }
     var isKnown: Bool { known.load(ordering: .relaxed) }
     var countOfOthers: UInt32 { notifications.load(ordering: .relaxed) }
@@ -113,12 +113,18 @@ final class NodeLoop: @unchecked Sendable {
         fenced.store(true, ordering: .sequentiallyConsistent)
         // No node has the number 0, so its steps are refused also where the row cannot be removed.
         let old = currentNumber.exchange(0, ordering: .sequentiallyConsistent)
-        table.withLock { table in try? table?.remove(old) }
+        table.withLock { table in
+            do throws(HandlerError) {
+                try table?.remove(old)
+            } catch {
+                table = nil
+            }
+        }
     }
 
     /// Stores what the node runs, after deaths. A failure is ignored: the handler is found at a later kill.
     func record(_ runningCall: RunningCall) {
-        if isCareful.load(ordering: .relaxed) { store(runningCall) }
+        if isCareful.load(ordering: .relaxed) { store(runningCall) } else { clearRecord() }
     }
 
     /// Stores that the node runs nothing.
@@ -291,7 +297,7 @@ final class NodeLoop: @unchecked Sendable {
             let hasOthers = table.hasOthers
             // Known before they are gone: what they have committed last may wait for the standby.
             if !hasOthers, others.load(ordering: .relaxed) { doubtCommits() }
-            others.store(hasOthers, ordering: .relaxed)
+            others.store(hasOthers, ordering: .releasing)
             known.store(table.isKnown, ordering: .relaxed)
         }
         if hasNews.exchange(false, ordering: .sequentiallyConsistent) {

@@ -248,14 +248,9 @@ final class PostgresConnection: SQLConnection {
             // While the doubt lasts it may not run again: it would be done twice.
             let repetition = self.repetition
             self.repetition = nil
-            let hasCommitted: Bool
-            do throws(HandlerError) {
-                hasCommitted = try self.hasCommitted()
-            } catch {
-                node?.doubtCommits()
-                throw error
-            }
-            guard hasCommitted else {
+            // What ends its wait for the standby shows it to others before it is there.
+            node?.doubtCommits()
+            guard try hasCommitted() else {
                 self.repetition = repetition
                 throw known
             }

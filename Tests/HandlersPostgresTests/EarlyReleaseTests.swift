@@ -12,7 +12,7 @@ import Testing
 @Suite(.ownThread, .timeLimit(.minutes(4))) struct EarlyReleaseTests {
     /// Waits until so many commits wait for the standby.
     private func areAwaited(_ count: Int, in database: TestDatabase) throws -> Bool {
-        try becomesTrue(before: .now + .seconds(20)) {
+        try becomesTrue(before: .now + .seconds(40)) {
             try database.query(
                 "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()"
             ) == "\(count)"
@@ -38,7 +38,7 @@ import Testing
             isDone.withLock { $0 = true }
         }
         #expect(
-            try becomesTrue(before: .now + .seconds(20)) {
+            try becomesTrue(before: .now + .seconds(40)) {
                 try database.query("SELECT count(*) FROM note") == "1"
             })
         #expect(try areAwaited(1, in: database))
@@ -79,13 +79,13 @@ import Testing
         try #require(isKnown)
         let id = try store.step { try $0.bind(Note(text: "a").durable) }
         let isTaken = Mutex(false)
-        let taking = Task {
+        async let taking = {
             let ending = try await other.ending(of: id)
             isTaken.withLock { $0 = true }
             return ending.outcome
-        }
+        }()
         // It has announced that it waits.
-        let isAnnounced = try becomesTrue(before: .now + .seconds(20)) {
+        let isAnnounced = try becomesTrue(before: .now + .seconds(40)) {
             try database.query("SELECT relations <> 0 FROM handler") == "t"
         }
         try #require(isAnnounced)
@@ -98,7 +98,7 @@ import Testing
         #expect(!isTaken.withLock { $0 })
         try server.setSynchronousStandbys(["second"])
         stepping.join()
-        #expect(try await taking.value == .result)
+        #expect(try await taking == .result)
         withExtendedLifetime(standby) {}
     }
 

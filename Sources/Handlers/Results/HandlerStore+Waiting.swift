@@ -22,7 +22,7 @@ extension HandlerStore {
                 let seen = news.count
                 // Only the first look writes; the others wait for no writer. Beside other machines a read may see what their standby
                 // has not confirmed, so the ending is taken in a step, which waits for that.
-                if isAnnounced, !hasOtherMachines, let ending = try read({ try $0.ending(of: id) }) {
+                if isAnnounced, let ending = try read({ try $0.ending(of: id) }), !hasOtherMachines {
                     return ending
                 }
                 if try !isAnnounced || !read({ try $0.isWaiting(id) }) {

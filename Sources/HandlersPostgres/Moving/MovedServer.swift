@@ -69,20 +69,22 @@ final class MovedServer: MovedDatabase {
         }
     }
 
-    /// Those that migrations have made: views may also be of extensions.
     func triggersAndViews() throws(HandlerError) -> [String] {
         try server.allOnce(
             """
-            SELECT tgname::text FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+            SELECT relname || '.' || tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
             WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
-            UNION SELECT viewname::text FROM pg_views WHERE schemaname = current_schema() AND NOT EXISTS (
-                SELECT 1 FROM pg_depend WHERE objid = to_regclass(quote_ident(viewname))::oid AND deptype = 'e')
+            UNION SELECT relname::text FROM pg_class
+            WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('v', 'm') AND NOT EXISTS (
+                SELECT 1 FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e')
             ORDER BY 1
             """
         ) { $0.text(0) }
     }
 
-    func scripts(of tables: Set<String>, _ modules: [String: Int]) throws(HandlerError) -> [String]? {
+    func scripts(
+        of tables: Set<String>, _ modules: [String: Int], withTriggers: Bool
+    ) throws(HandlerError) -> [String]? {
         try MigrationTexts.scripts(of: modules, in: server)
     }
 

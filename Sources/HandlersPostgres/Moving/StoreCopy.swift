@@ -72,6 +72,7 @@ struct StoreCopy {
     /// Makes the tables, and finds each on both sides.
     private func makeTables() throws -> [Pair] {
         let before = Set(try target.tables().map { $0.name.lowercased() })
+        let triggersBefore = Set(try target.triggersAndViews())
         let versions = try StoreMove.versions(in: source.connection)
         try target.make([.runtime] + move.schemas.filter { versions[$0.module] != nil })
         let left = try source.tables().filter { !Self.ownTables.contains($0.name.lowercased()) }
@@ -81,7 +82,7 @@ struct StoreCopy {
             try makeUnknown(unknown, versions)
             made = try madeTables(besides: before)
         }
-        try checkTriggersAndViews()
+        try checkTriggersAndViews(besides: triggersBefore)
         let known = Set(left.map { $0.name.lowercased() })
         if let extra = made.keys.first(where: { !known.contains($0) }) { throw misfit(extra, "is missing") }
         return try left.map { table in
@@ -104,7 +105,10 @@ struct StoreCopy {
         guard move.takesUnknown else { throw misfit(tables[0], "is made by no migration of a module") }
         let known = try StoreMove.versions(in: target.connection)
         let modules = versions.filter { known[$0.key] == nil && $0.key != NodeTable.schema.module }
-        guard let scripts = try source.scripts(of: Set(tables), modules) else {
+        guard
+            let scripts = try source.scripts(
+                of: Set(tables), modules, withTriggers: target is MovedFile)
+        else {
             throw HandlerError(
                 .databaseForeign,
                 "the tables \(tables.joined(separator: ", ")) in \(source.connection.path) are of modules that this program does not know (\(modules.keys.sorted().joined(separator: ", "))), and the texts of their migrations are not there; start their program with the store once, which keeps them, or have it move the store with StoreMove. Nothing was changed"
@@ -118,8 +122,8 @@ struct StoreCopy {
     }
 
     /// Refuses to leave behind what works on rows without being one.
-    private func checkTriggersAndViews() throws {
-        let made = Set(try target.triggersAndViews().map { $0.lowercased() })
+    private func checkTriggersAndViews(besides before: Set<String>) throws {
+        let made = Set(try target.triggersAndViews()).subtracting(before).map { $0.lowercased() }
         guard let lost = try source.triggersAndViews().first(where: { !made.contains($0.lowercased()) })
         else {
             return

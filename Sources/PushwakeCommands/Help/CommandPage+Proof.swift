@@ -112,7 +112,7 @@ extension CommandPage {
             summary: "run the shipped code in simulated worlds, whose every event follows from a seed",
             description: [
                 "A world has a disk, a network, a clock, a server, a peer and processes, all in one thread. Processes are killed and frozen between any two events and inside of calls, the disk fails and loses its power, connections break, and a model that shares no code with the library looks at everything after each event. The same seed gives the same digest on every machine.",
-                "When something is wrong, the run is repeated with ever fewer incidents, and the command that repeats the shortest one is printed. Runs pushwake-world, in the folder of this program.",
+                "When something is wrong, the run is repeated with ever fewer incidents, and the command that repeats the shortest one is printed. Runs pushwake-world from this program's folder.",
             ],
             options: [
                 Option("--seed", "N", "The seed of the first world; 0 or more (default: random, printed)."),

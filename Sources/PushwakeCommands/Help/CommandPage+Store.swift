@@ -16,7 +16,7 @@ extension CommandPage {
                 "Of each handler it says why it has not ended, as far as the store shows that: a handler whose context is a signal looks like one that waits for its call, because only the program knows contexts.",
                 "With --name, --state, --key, --lane, --trace or --argument it shows the handlers that meet all of them and nothing else; and the endings, unless --state, --lane or --argument is there, which endings do not have.",
                 "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
-                "pushwake-postgres, in the folder of this program, reads a store on PostgreSQL, because it links libpq. It takes no lock of a node, and reads a standby, too.",
+                "For a store on PostgreSQL it runs pushwake-postgres from this program's folder. pushwake-postgres links libpq. Reading takes no lock of a node, and works on a standby, too.",
             ],
             options: [
                 storeOption,
@@ -83,7 +83,7 @@ extension CommandPage {
                 "Moves all of a store into a database without one, in one transaction, and compares every row before it commits. Sessions, OMEMO ratchets, ids and idempotency keys continue. The old store is kept and retired: a program that opens it gets an error that names the target.",
                 "No program may have the store open. A move that was interrupted is run again with the same options, or undone with --undo as long as the target has nothing; until then no program can open the store.",
                 "Tables of modules that this program does not know, such as those of your program or of OMEMO, are made as the store keeps them.",
-                "Runs pushwake-postgres, in the folder of this program, which links libpq.",
+                "Runs pushwake-postgres from this program's folder. pushwake-postgres links libpq.",
             ],
             options: [
                 Option(
@@ -107,7 +107,7 @@ extension CommandPage {
             name: "omemo", group: .store, words: "[list [USER@DOMAIN]] | trust USER@DOMAIN KEY DECISION",
             summary: "show devices with their fingerprints, and set the trust in them",
             description: [
-                "Runs pushwake-omemo, in the folder of this program, which links libomemo-c, which is under the GPL.",
+                "Runs pushwake-omemo from this program's folder. pushwake-omemo links libomemo-c, which is under the GPL.",
                 "KEY is a fingerprint, or the number of a device that has the key now; DECISION is verified, untrusted, blind or undecided.",
                 "'pushwake omemo world' runs simulated worlds with OMEMO, with the options of 'pushwake world'.",
             ],

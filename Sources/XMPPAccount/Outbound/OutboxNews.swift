@@ -1,7 +1,7 @@
 import Handlers
 import Synchronization
 
-/// Notifies the accounts of a store that a host runs which of them have stanzas from other processes.
+/// Tells a host which of its accounts have stanzas from other processes.
 ///
 /// Others notify of whatever they commit. With thousands of accounts one read then says whom it concerns, where a step of each
 /// would find nothing.

@@ -222,18 +222,24 @@ import Testing
         try MoveScene.open(scene.file, schemas: MoveScene.schemas + [counted]).change(
             "INSERT INTO counted VALUES (1)")
         let target = StoreMove.Place.file(scene.folder.path + "/b.db")
-        func refusal(_ schemas: [Schema]) -> HandlerError? {
+        func refusal(_ target: StoreMove.Place) -> HandlerError? {
             failure {
                 try StoreMove(
-                    from: scene.file, to: target, schemas: schemas, durability: .onPrimary, takesUnknown: true
+                    from: scene.file, to: target, schemas: MoveScene.schemas, durability: .onPrimary,
+                    takesUnknown: true
                 ).run()
             }
         }
-        let error = refusal(MoveScene.schemas)
-        #expect(
-            error?.code == .databaseForeign && error?.message.contains("'total'") == true, "\(error as Any)")
+        func expectRefusal(_ target: StoreMove.Place, _ name: String) {
+            let error = refusal(target)
+            #expect(
+                error?.code == .databaseForeign && error?.message.contains(name) == true, "\(error as Any)")
+        }
+        expectRefusal(target, "'total'")
         try MoveScene.open(scene.file).change("DROP VIEW total")
-        #expect(refusal(MoveScene.schemas) == nil)
+        // Its text is that of SQLite.
+        expectRefusal(scene.server, "'counted.counts'")
+        #expect(refusal(target) == nil)
         let moved = try MoveScene.open(target)
         #expect(try moved.number("SELECT n FROM counted") == 2)
         try moved.change("INSERT INTO counted VALUES (5)")

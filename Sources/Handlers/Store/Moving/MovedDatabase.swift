@@ -11,12 +11,16 @@ package protocol MovedDatabase: AnyObject {
 
     /// The tables but those of the engine, in the order of their names.
     func tables() throws(HandlerError) -> [MovedTable]
-    /// The names of the triggers and views that a store may depend on.
+    /// The triggers, as `table.trigger`, and views, but for those of extensions.
     func triggersAndViews() throws(HandlerError) -> [String]
-    /// The statements that make tables, in their order, with their indices and triggers; nil where the database does not have them.
+    /// The statements that make tables, in their order, with their indices; nil where the database does not have them.
     ///
-    /// - Parameter modules: The modules of the tables, with their versions.
-    func scripts(of tables: Set<String>, _ modules: [String: Int]) throws(HandlerError) -> [String]?
+    /// - Parameters:
+    ///   - modules: The modules of the tables, with their versions.
+    ///   - withTriggers: Whether they are for SQLite, and so may have its triggers.
+    func scripts(
+        of tables: Set<String>, _ modules: [String: Int], withTriggers: Bool
+    ) throws(HandlerError) -> [String]?
     /// The newest id that a table has given to a row; 0 before the first, and where the database does not keep it.
     func newestID(of table: MovedTable) throws(HandlerError) -> Int64
     /// Lends the rows of a table, in the order of its primary key, or else of all columns. It is the same in all databases.

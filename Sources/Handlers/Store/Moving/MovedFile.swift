@@ -69,18 +69,25 @@ package final class MovedFile: MovedDatabase {
     }
 
     package func triggersAndViews() throws(HandlerError) -> [String] {
-        try file.allOnce("SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') ORDER BY name") {
-            $0.text(0)
-        }
-    }
-
-    package func scripts(of tables: Set<String>, _ modules: [String: Int]) throws(HandlerError) -> [String]? {
         try file.allOnce(
             """
-            SELECT tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND type IN ('table', 'index', 'trigger')
-            ORDER BY type <> 'table', rowid
+            SELECT CASE type WHEN 'trigger' THEN tbl_name || '.' || name ELSE name END FROM sqlite_schema
+            WHERE type IN ('trigger', 'view') ORDER BY 1
             """
-        ) { (table: $0.text(0), sql: $0.text(1)) }.filter { tables.contains($0.table) }.map(\.sql)
+        ) { $0.text(0) }
+    }
+
+    package func scripts(
+        of tables: Set<String>, _ modules: [String: Int], withTriggers: Bool
+    ) throws(HandlerError) -> [String]? {
+        let names = Set(tables.map { $0.lowercased() })
+        return try file.allOnce(
+            """
+            SELECT tbl_name, sql FROM sqlite_schema
+            WHERE sql IS NOT NULL AND type IN ('table', 'index', CASE WHEN ? THEN 'trigger' END)
+            ORDER BY type <> 'table', rowid
+            """, [withTriggers]
+        ) { (table: $0.text(0), sql: $0.text(1)) }.filter { names.contains($0.table.lowercased()) }.map(\.sql)
     }
 
     package func newestID(of table: MovedTable) throws(HandlerError) -> Int64 {
