@@ -51,6 +51,7 @@ public struct StoreMove: Sendable {
     /// How far a move is.
     ///
     /// ```swift
+    /// let move = StoreMove(from: .file("bots.db"), to: .postgres("host=pg1 dbname=bots"), schemas: [])
     /// try move.run { print("\($0.rows) of \($0.all) rows \($0.isComparing ? "compared" : "copied")") }
     /// ```
     public struct Progress: Hashable, Sendable {
