@@ -334,7 +334,7 @@ let package = Package(
             dependencies: ["Handlers", "Omemo", "XMPPAccount", "XMPPCore", "XMPPModules"],
             path: "Tests/OmemoDevice"),
         .testTarget(
-            name: "HandlerMacrosTests", dependencies: ["HandlerExpander"], swiftSettings: macroSwiftSettings,
+            name: "HandlerMacrosTests", dependencies: ["HandlerExpander", "TestThreads"], swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
         .testTarget(
             name: "XMPPCoreTests",
@@ -345,7 +345,7 @@ let package = Package(
                 "COpenSSL", "HandlersTestKit", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit",
                 "XMPPTransport",
             ]),
-        .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
+        .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker", "TestThreads"]),
         .testTarget(
             name: "XMPPAccountTests",
             dependencies: [
@@ -367,7 +367,9 @@ let package = Package(
         // A module as another package would write it: without access to declarations of this package that are not public.
         .testTarget(
             name: "OutsideModuleTests",
-            dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit"],
+            dependencies: [
+                "Handlers", "TestThreads", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit",
+            ],
             packageAccess: false),
         // A program that the kill tests of PubSub kill.
         .executableTarget(
@@ -438,7 +440,7 @@ let package = Package(
                 "Handlers", "HandlersTestKit", "TestSupport", "TestThreads", "World", "WorldCommands",
                 "WorldTestProgram", "pushwake-omemo", "pushwake-world",
             ], exclude: ["seeds.txt"]),
-        .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
+        .testTarget(name: "BenchmarksTests", dependencies: ["TestThreads", "benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",
             dependencies: [

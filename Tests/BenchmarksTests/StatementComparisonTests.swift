@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 
 @testable import benchmarks
 
 /// What the benchmarks of steps are measured against.
-@Suite(.timeLimit(.minutes(2))) struct StatementComparisonTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct StatementComparisonTests {
     // In a process of its own, because SQLite records what every connection of a process does.
     @Test("H18 the C floor of a step runs the statements of the store, with the settings of the store")
     func sameStatements() async {

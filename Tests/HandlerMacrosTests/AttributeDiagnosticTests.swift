@@ -1,7 +1,8 @@
+import TestThreads
 import Testing
 
 /// `▸` marks where the message must stand.
-@Suite("What @Handler says about its own arguments")
+@Suite("What @Handler says about its own arguments", .ownThread)
 struct AttributeDiagnosticTests {
     private func type(_ attribute: String) -> String {
         "enum Till { \(attribute) static func paid(_ call: borrowing Call<Reply>) {} }"

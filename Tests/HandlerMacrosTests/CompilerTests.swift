@@ -1,8 +1,9 @@
 import Foundation
+import TestThreads
 import Testing
 
 /// What the compiler says about the expansion, where the macro itself sees only syntax.
-@Suite("The expansion of @Handler, compiled")
+@Suite("The expansion of @Handler, compiled", .ownThread)
 struct CompilerTests {
     /// What the expansion uses, and nothing else, in a module called as the real one.
     private static let handlers = """

@@ -1,6 +1,7 @@
+import TestThreads
 import Testing
 
-@Suite("The expansion of @Handler")
+@Suite("The expansion of @Handler", .ownThread)
 struct ExpansionTests {
     @Test("H10 a static function without bound arguments expands to a type, an overload and a record")
     func staticFunction() {

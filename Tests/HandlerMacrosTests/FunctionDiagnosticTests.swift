@@ -1,7 +1,8 @@
+import TestThreads
 import Testing
 
 /// `▸` marks where the message must stand.
-@Suite("What @Handler says about a function that cannot be a handler")
+@Suite("What @Handler says about a function that cannot be a handler", .ownThread)
 struct FunctionDiagnosticTests {
     @Test("H10 only a function can be a handler")
     func notAFunction() {

@@ -1,7 +1,8 @@
+import TestThreads
 import Testing
 
 /// `▸` marks where the message must stand.
-@Suite("What @Handler says about parameters")
+@Suite("What @Handler says about parameters", .ownThread)
 struct ParameterDiagnosticTests {
     private func type(_ parameters: String) -> String {
         "enum Till { @Handler(\"till.paid\") static func paid\(parameters) {} }"

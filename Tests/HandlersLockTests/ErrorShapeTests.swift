@@ -2,6 +2,7 @@ import Foundation
 import Handlers
 import Omemo
 import PubSub
+import TestThreads
 import Testing
 import Upload
 import XMPPAccount
@@ -10,7 +11,7 @@ import XMPPTestKit
 import XMPPTransport
 
 /// Every public error has a code, a sentence and a cause.
-@Suite struct ErrorShapeTests {
+@Suite(.ownThread) struct ErrorShapeTests {
     private struct Beneath: Error, CustomStringConvertible { let description = "the disk is gone" }
 
     private static func thrown<Failure: CodedError>(_ body: () throws(Failure) -> Void) -> any CodedError {

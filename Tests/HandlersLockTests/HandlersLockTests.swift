@@ -4,13 +4,14 @@ import Omemo
 import PubSub
 import PushwakeCommands
 import Simulation
+import TestThreads
 import Testing
 import Upload
 import XMPPAccount
 import XMPPModules
 
 /// Every handler of this package that users' databases hold, and the lock file of their signatures.
-@Suite struct HandlersLockTests {
+@Suite(.ownThread) struct HandlersLockTests {
     /// Listed, not discovered: this program holds the handlers of all other tests too.
     private static let handlers: [any DurableHandler.Type] =
         (Account.schemas + UploadModule.schemas).flatMap(\.handlers) + OmemoService.handlers

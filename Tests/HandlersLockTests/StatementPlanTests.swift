@@ -2,6 +2,7 @@ import Handlers
 import Omemo
 import PubSub
 import PushwakeCommands
+import TestThreads
 import Testing
 import Upload
 import XMPPAccount
@@ -10,7 +11,7 @@ import XMPPModules
 /// How SQLite runs each statement that the modules hold, read from their sources.
 ///
 /// No test copies a statement: the literals of the sources are explained as they stand, in a database with all tables.
-@Suite struct StatementPlanTests {
+@Suite(.ownThread) struct StatementPlanTests {
     private static let schemas =
         Account.schemas + PubSubEvents.schemas + OmemoService.schemas + UploadModule.schemas + [
             ClientApp.schema

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 
 @testable import HandlersPostgres
 
 /// The common text of statements in the spelling of PostgreSQL.
-@Suite struct PostgresTextTests {
+@Suite(.ownThread) struct PostgresTextTests {
     @Test(
         "G2 parameters get the numbers that SQLite gives them",
         arguments: [

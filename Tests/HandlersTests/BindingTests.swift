@@ -1,4 +1,5 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 
@@ -68,7 +69,7 @@ private struct Unnamed: Handler {
     func run(_ call: borrowing Call<Reply>) throws {}
 }
 
-@Suite(.serialized, .ownThread) struct BindingTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct BindingTests {
     /// Binds, ends with `overrides`, and returns what was noted or why the handler was quarantined or parked.
     private func run<H: Handler>(_ handler: H, overriding overrides: [String: JSONValue]) throws -> String
     where H.Context == Reply {

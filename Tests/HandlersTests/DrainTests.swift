@@ -1,4 +1,5 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 
@@ -13,11 +14,11 @@ private struct Stubborn: AsyncHandler {
     }
 }
 
-@Suite(.serialized, .ownThread) struct DrainTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct DrainTests {
     @Test("H14 a drain returns only when the last retry has ended, however fast one follows the other")
     func retries() async throws {
         for _ in 0..<5 {
-            try await withReleasedFolder { folder in
+            try await withFolder { folder in
                 let store = try openStore(folder.file(), [Stubborn.self])
                 let runner = try HandlerRunner(store)
                 defer { runner.close() }

@@ -1,8 +1,9 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct EndingTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres, .postgresTwice)) struct EndingTests {
     @Test("H7 a handler ends once: it runs, leaves an ending, and a second end finds no such handler")
     func endsOnce() throws {
         try withFolder { folder in

@@ -1,8 +1,9 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct FailingHandlerTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres, .postgresTwice)) struct FailingHandlerTests {
     private let failing = Reply { step in
         try step.execute("INSERT INTO note(text) VALUES ('undone')")
         try step.bind(Greet(name: "undone").durable)

@@ -3,7 +3,7 @@ import TestSupport
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct HandlerInHandlerTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres, .postgresTwice)) struct HandlerInHandlerTests {
     /// Two handlers of one store; `first` is the one that is ended.
     private func withTwo(
         _ body: (HandlerStore, _ first: HandlerID<Reply>, _ second: HandlerID<Reply>) throws -> Void

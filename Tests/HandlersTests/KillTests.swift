@@ -1,10 +1,11 @@
 #if DEBUG  // failpoints exist in debug builds only
     import Glibc
     import Handlers
+    import TestSupport
     import Testing
 
     /// Child processes that kill themselves at a failpoint of the step; the parent reads what is left.
-    @Suite(.serialized, .ownThread) struct KillTests {
+    @Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct KillTests {
         /// Binds one handler, lets a child process end or invalidate it and die at `failpoint`, and returns the store
         /// as the next process finds it.
         private func kill(

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HandlerMacrosSupport
 import Synchronization
+import TestThreads
 import Testing
 
 // MARK: The handlers under test: one of each kind of owner
@@ -169,7 +170,7 @@ private enum Names {
 
 // MARK: The tests
 
-@Suite("Handlers written with @Handler, stored and run")
+@Suite("Handlers written with @Handler, stored and run", .ownThread)
 struct MacroRuntimeTests {
     /// Stores `durable`, forgets it, calls it from its row, and gives what the handlers said.
     private func run(

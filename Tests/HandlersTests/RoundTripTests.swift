@@ -31,7 +31,7 @@ private struct Chain: Handler {
     func run(_ call: borrowing Call<Reply>) throws { try call.step.bind(then.orElse(orElse)) }
 }
 
-@Suite(.serialized, .ownThread, .countsInMemory) struct RoundTripTests {
+@Suite(.serialized, .ownThread, .countsInMemory, .engines(.sqlite, .postgres)) struct RoundTripTests {
     /// Binds `value`, reopens the file as another process would, ends the handler, and returns what it was given:
     /// once from the row as it is, once with a call-time argument merged in, once as an argument of an argument.
     private func roundTrips<V: Codable & Sendable>(_ value: V) throws -> [V] {

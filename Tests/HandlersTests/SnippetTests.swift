@@ -6,7 +6,7 @@ import Testing
 import TestServers
 
 /// The programs of Snippets/ without XMPP, as a reader runs them, and the pages that show them.
-@Suite(.ownThread, .sqliteOnly) struct SnippetTests {
+@Suite(.ownThread) struct SnippetTests {
     @Test("H14 the sample binds a handler and kills itself; the second run finishes it")
     func killedAndFinished() throws {
         try withFolder { folder in

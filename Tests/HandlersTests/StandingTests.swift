@@ -1,8 +1,9 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct StandingTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres, .postgresTwice)) struct StandingTests {
     @Test("H9 a standing handler is called many times and stays")
     func manyTimes() throws {
         try withFolder { folder in

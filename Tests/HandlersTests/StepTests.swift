@@ -4,7 +4,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread) struct StepTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct StepTests {
     @Test("H18 what a step writes commits together: the application's table, the bound handler")
     func commitsTogether() throws {
         try withFolder { folder in

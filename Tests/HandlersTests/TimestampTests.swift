@@ -1,9 +1,10 @@
 import TestSupport
+import TestThreads
 import Testing
 
 @testable import Handlers
 
-@Suite struct TimestampTests {
+@Suite(.ownThread, .engines(.sqlite, .postgres)) struct TimestampTests {
     private static let extremes = [Int64.min, -1, 0, 1_763_676_000_123, .max].map(
         Timestamp.init(milliseconds:))
 

@@ -1,4 +1,5 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 
@@ -41,7 +42,7 @@ private struct NewName: Handler {
     }
 }
 
-@Suite(.serialized, .ownThread) struct VersionTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres, .postgresTwice)) struct VersionTests {
     @Test("H11 old-version-arguments-migrate: one version at a time, then decoded")
     func upcast() throws {
         try withFolder { folder in

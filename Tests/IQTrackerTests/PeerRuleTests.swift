@@ -1,8 +1,9 @@
 import IQTracker
+import TestThreads
 import Testing
 import XMPPCore
 
-@Suite struct PeerRuleTests {
+@Suite(.ownThread) struct PeerRuleTests {
     static let own = "me@example.org/phone"
 
     struct Case: CustomTestStringConvertible, Sendable {

@@ -1,10 +1,11 @@
 import FoundationEssentials
 import Handlers
 @testable import IQTracker
+import TestThreads
 import Testing
 import XMPPCore
 
-@Suite struct PendingIQTableTests {
+@Suite(.ownThread) struct PendingIQTableTests {
     struct Note: Handler {
         static let id = "test.note"
         func run(_ call: borrowing Call<Int>) throws {}

@@ -1,4 +1,5 @@
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
@@ -6,7 +7,7 @@ import XMPPModules
 import XMPPTestKit
 
 /// A module that was written outside of this package, with its public API only.
-@Suite(.timeLimit(.minutes(2))) struct BoardModuleTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct BoardModuleTests {
     private func state(_ scene: BoardScene, _ account: Account) throws -> BoardModule.State {
         try #require(
             try account.store.step { step in try scene.module.state(of: account, in: step) })

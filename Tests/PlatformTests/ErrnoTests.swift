@@ -1,9 +1,10 @@
 import Glibc
+import TestThreads
 import Testing
 
 @testable import Platform
 
-@Suite struct ErrnoTests {
+@Suite(.ownThread) struct ErrnoTests {
     @Test("H14 an error of the system has its words and its number")
     func words() {
         #expect(Errno.permissionDenied.description == "Permission denied")

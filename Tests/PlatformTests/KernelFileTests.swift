@@ -1,9 +1,10 @@
 import Glibc
 import Platform
 import TestSupport
+import TestThreads
 import Testing
 
-@Suite struct KernelFileTests {
+@Suite(.ownThread) struct KernelFileTests {
     @Test("H14 W8 the kernel's list of locks is read to its end, however long it is")
     func wholeList() throws {
         let folder = try TemporaryFolder()

@@ -1,10 +1,11 @@
 import Glibc
 import TestSupport
+import TestThreads
 import Testing
 
 @testable import Platform
 
-@Suite struct OpenFileTests {
+@Suite(.ownThread) struct OpenFileTests {
     private let folder: TemporaryFolder
     private var path: String { folder.path + "/file" }
 

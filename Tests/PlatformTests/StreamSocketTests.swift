@@ -1,10 +1,11 @@
 import Glibc
 import TestSupport
+import TestThreads
 import Testing
 
 @testable import Platform
 
-@Suite struct StreamSocketTests {
+@Suite(.ownThread) struct StreamSocketTests {
     @Test(
         "X22 a socket beside a database can be reached however long its path is, by its own user only",
         arguments: [1, 200])

@@ -1,12 +1,13 @@
 import Handlers
 import PubSub
 import TestSupport
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 
 /// Publishing on a node that is configured otherwise: publish, configure, publish again, as one chain.
-@Suite struct ConfiguringTests {
+@Suite(.ownThread) struct ConfiguringTests {
     private let publish = """
         <pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='nick'><item id='current'>\
         <nick xmlns='urn:n'>Jule</nick></item></publish><publish-options><x xmlns='jabber:x:data' type='submit'>\

@@ -1,11 +1,12 @@
 import Handlers
 import PubSub
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 
 /// A request and its answer, step by step, in a store and without a server.
-@Suite struct DurableRequestTests {
+@Suite(.ownThread) struct DurableRequestTests {
     private static let juliet = "juliet@capulet.lit"
 
     private func answer(

@@ -1,12 +1,13 @@
 import Handlers
 import PubSub
 import TestSupport
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 
 /// The program's handler inside the module's: done together or not at all, and set aside as one.
-@Suite struct NestedHandlerTests {
+@Suite(.ownThread) struct NestedHandlerTests {
     private let answer = """
         <pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='nick'><item id='i'/></items></pubsub>
         """

@@ -1,8 +1,9 @@
 @testable import PubSub
+import TestThreads
 import Testing
 import XMPPCore
 
-@Suite struct PubSubErrorTests {
+@Suite(.ownThread) struct PubSubErrorTests {
     /// The elements of the schema of `http://jabber.org/protocol/pubsub#errors`, as XEP-0060 section 18.2 has them.
     private static let schema = """
           <xs:element name='closed-node' type='empty'/>

@@ -1,10 +1,11 @@
 @testable import PubSub
+import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
 
 /// What the answer to each operation means, beyond items and publications.
-@Suite struct PubSubOutcomeTests {
+@Suite(.ownThread) struct PubSubOutcomeTests {
     private let node = "princely_musings"
 
     /// What an operation makes of an answer.

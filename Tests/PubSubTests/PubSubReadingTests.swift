@@ -1,10 +1,11 @@
 @testable import PubSub
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 
 /// What an answer means, without account, store or clock.
-@Suite struct PubSubReadingTests {
+@Suite(.ownThread) struct PubSubReadingTests {
     private func iq(_ type: String, _ children: String) throws -> IQ {
         try IQ(
             element: Element(

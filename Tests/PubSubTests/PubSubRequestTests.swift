@@ -1,10 +1,11 @@
 @testable import PubSub
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 
 /// Checklist A of the requirements, rows 1 to 15: the exact XML of what is asked, in the words of XEP-0060's examples.
-@Suite struct PubSubRequestTests {
+@Suite(.ownThread) struct PubSubRequestTests {
     private static let entry = Element("entry", namespace: "http://www.w3.org/2005/Atom", text: "Soliloquy")
     private let node = "princely_musings"
 

@@ -1,11 +1,12 @@
 import Handlers
 @testable import PubSub
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 
 /// What waits in users' databases for the answer to each operation: a newer program must read it.
-@Suite struct StoredQuestionTests {
+@Suite(.ownThread) struct StoredQuestionTests {
     private func stored<Context>(
         _ operation: PubSubOperation<Context>, timeout: Duration? = nil
     ) throws -> String {

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 
 @testable import Simulation
 
 /// Which of the published items count as lost.
-@Suite struct EventAuditTests {
+@Suite(.ownThread) struct EventAuditTests {
     /// - Parameter stored: Items by the session in which they came, in order.
     private func counts(
         _ stored: [(Int, Int64)], published: Int, session: Int64 = 1

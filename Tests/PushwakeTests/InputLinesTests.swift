@@ -1,8 +1,9 @@
 import Glibc
 import PushwakeCommands
+import TestThreads
 import Testing
 
-@Suite struct InputLinesTests {
+@Suite(.ownThread) struct InputLinesTests {
     /// What is read of `bytes` from a pipe.
     private func lines(_ bytes: [UInt8]) throws -> [String] {
         var ends: [Int32] = [0, 0]

@@ -1,11 +1,12 @@
 import Foundation
 import HandlersTestKit
+import TestThreads
 import Testing
 
 @testable import Simulation
 
 /// The order in which main's states follow each other, without processes.
-@Suite struct MainLifeTests {
+@Suite(.ownThread) struct MainLifeTests {
     @Test(
         "W5 from every state of main there is a way to every other, and SIGKILL from each that has a process")
     func reachable() {

@@ -5,7 +5,7 @@ import Testing
 import XMPPCore
 
 /// Whom a publication wakes, and what a stranger is told.
-@Suite struct PushDeskTests {
+@Suite(.ownThread) struct PushDeskTests {
     private let desk = PushDesk([
         .init(account: "alice@localhost", node: "phone-1", secret: "s1"),
         .init(account: "bob@elsewhere", node: "phone-2", secret: "s2"),

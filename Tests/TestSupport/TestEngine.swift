@@ -5,15 +5,30 @@ import Synchronization
 import TestServers
 package import Testing
 
-/// The engine on which these tests run: SQLite, or PostgreSQL when the environment variable `HANDLERS_TEST_ENGINE` is `postgres`.
-/// With `postgres-twice` each step runs twice there.
+/// The engine on which these tests run. ``TestEngine/Kind/sqlite`` if the environment variable `HANDLERS_TEST_ENGINE` names no other one.
 ///
 /// With PostgreSQL each path stands for a database of the server that the tests share; child processes find it by a file there.
 package enum TestEngine {
-    private static let name = ProcessInfo.processInfo.environment["HANDLERS_TEST_ENGINE"] ?? "sqlite"
-    package static let isPostgres = name.hasPrefix("postgres")
+    /// An engine of stores, by its name in the environment.
+    package enum Kind: String, Sendable {
+        case sqlite, postgres
+        /// PostgreSQL, where each step runs twice, which may change nothing that is stored.
+        case postgresTwice = "postgres-twice"
+    }
+
+    private static let kind: Kind = {
+        let name = ProcessInfo.processInfo.environment["HANDLERS_TEST_ENGINE"] ?? Kind.sqlite.rawValue
+        guard let kind = Kind(rawValue: name) else {
+            fatalError("HANDLERS_TEST_ENGINE is '\(name)': say sqlite, postgres or postgres-twice.")
+        }
+        return kind
+    }()
+    package static let isPostgres = kind != .sqlite
     /// Whether each step runs twice.
-    package static let runsTwice = name == "postgres-twice"
+    package static let runsTwice = kind == .postgresTwice
+
+    fileprivate static func isAmong(_ kinds: [Kind]) -> Bool { kinds.contains(kind) }
+
     private static let databases = Mutex<[String: TestDatabase]>([:])
 
     /// Opens the store of a test.
@@ -56,6 +71,15 @@ package enum TestEngine {
             databases[path] = new
             return new
         }
+    }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// Runs the tests of a suite on each of these engines, in a run of its own; a suite without this trait runs on SQLite alone.
+    ///
+    /// `scripts/test.py` reads the engines from the source, and fails when a test did not run on one of them.
+    package static func engines(_ kinds: TestEngine.Kind...) -> Self {
+        .enabled(if: TestEngine.isAmong(kinds), "its suite is not about this engine")
     }
 }
 

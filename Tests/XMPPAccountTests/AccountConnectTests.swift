@@ -10,7 +10,7 @@ import XMPPCore
 import XMPPTestKit
 
 /// Opening a stream, and what may stand in the way.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountConnectTests {
+@Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct AccountConnectTests {
     @Test("S7 a store without the account's tables is refused with a sentence that says how to open it")
     func missingTables() async throws {
         try await withRig { rig in

@@ -59,7 +59,7 @@ enum DeferralApp {
 }
 
 /// Every kind of stanza can be handled later than the step that takes it in.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountDeferralTests {
+@Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct AccountDeferralTests {
     private func withAccount(
         clock: VirtualClock? = nil, modules: [any AccountModule] = [],
         _ body: (AccountRig, Account) async throws -> Void

@@ -10,7 +10,7 @@ import XMPPCore
 import XMPPTestKit
 
 /// Accounts whose loops are driven from outside.
-@Suite(.sqliteOnly, .ownThread, .timeLimit(.minutes(2))) struct AccountDriverTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountDriverTests {
     /// Calls the turns of all loops on one thread, which waits for all of them in one poll(2).
     private final class OneThread: LoopDriver {
         private struct Member {

@@ -11,7 +11,7 @@ import XMPPTestKit
 @testable import XMPPAccount
 
 /// The owner's files beside the database.
-@Suite(.sqliteOnly, .ownThread, .timeLimit(.minutes(2))) struct AccountFilesTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountFilesTests {
     static let kinds = [
         "link", "second name", "folder", "pipe", "text", "other file", "cut", "no sum", "greatest epoch",
         "negative",

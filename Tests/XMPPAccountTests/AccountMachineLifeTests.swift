@@ -1,11 +1,12 @@
 import Handlers
+import TestThreads
 import Testing
 import XMPPCore
 
 @testable import XMPPAccount
 
 /// Sequences of inputs, where a row of the table says too little.
-@Suite("The life of a stream, decided by a value") struct AccountMachineLifeTests {
+@Suite("The life of a stream, decided by a value", .ownThread) struct AccountMachineLifeTests {
     typealias Table = AccountMachineTests
 
     /// A machine whose actions are compared by name.

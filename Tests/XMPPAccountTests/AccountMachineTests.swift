@@ -1,10 +1,11 @@
 import Handlers
+import TestThreads
 import Testing
 
 @testable import XMPPAccount
 
 /// All transitions of an account's state machine: for each state and each input from outside the actions and the next state.
-@Suite("The states of an account", .serialized) struct AccountMachineTests {
+@Suite("The states of an account", .ownThread, .serialized) struct AccountMachineTests {
     /// A state and the inputs that lead to it from the start.
     enum Start: String, CaseIterable, Sendable {
         case idle, opening, reopening, open, openWithoutCounts, waiting, fenced, closed

@@ -9,7 +9,7 @@ import XMPPCore
 import XMPPTestKit
 
 /// Messages: every listener is called exactly once for each.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountMessageTests {
+@Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct AccountMessageTests {
     @Test("S5 a listener is called once for each message, in order, and another key adds a second one")
     func once() async throws {
         try await withRig { rig in

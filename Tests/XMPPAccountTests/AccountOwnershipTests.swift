@@ -11,7 +11,7 @@ import XMPPTestKit
 import XMPPTransport
 
 /// Who owns the stream: two accounts on one file stand for two processes.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountOwnershipTests {
+@Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct AccountOwnershipTests {
     /// What another process does that passes over a frozen owner.
     private static let passOver = "UPDATE ownership SET epoch = epoch + 1, slot = NULL"
 

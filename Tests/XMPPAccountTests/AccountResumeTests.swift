@@ -9,7 +9,7 @@ import TestServers
 import XMPPTestKit
 
 /// Stream management: what is acknowledged, resent and counted.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountResumeTests {
+@Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct AccountResumeTests {
     /// The presence of a new session has been taken: the counts on both sides are known and nothing waits.
     private func settle(_ account: Account) async throws {
         try await account.caughtUp()

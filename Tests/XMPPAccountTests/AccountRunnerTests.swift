@@ -8,7 +8,7 @@ import XMPPCore
 import XMPPTestKit
 
 /// What an account's runner does with handlers that cannot end where they are called.
-@Suite(.ownThread, .timeLimit(.minutes(2)))
+@Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres))
 struct AccountRunnerTests {
     struct Hiccup: Error {}
 

@@ -11,7 +11,7 @@ import TestSupport
 import XMPPTestKit
 
 /// An account that finds its server by itself: DNS, several hosts, being sent elsewhere.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountServiceTests {
+@Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct AccountServiceTests {
     private static let secureName = "_xmpps-client._tcp.localhost"
     private static let plainName = "_xmpp-client._tcp.localhost"
 

@@ -9,7 +9,7 @@ import XMPPCore
 import XMPPTestKit
 
 /// A program that starts before its server, its network or its account can be reached.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountStartTests {
+@Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct AccountStartTests {
     /// Notes that it was called.
     struct Chime: Handler {
         static let id = "test.start-chime"

@@ -37,7 +37,7 @@ private func runUntilDeath(
 
 /// An account whose database is on a volume that another machine mounts: the same file in another boot, and no lock of the first
 /// machine.
-@Suite(.sqliteOnly, .ownThread, .timeLimit(.minutes(2))) struct AccountVolumeTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountVolumeTests {
     /// Lets a process die, and does to the files beside the database what the way to another machine does.
     private func move(
         _ rig: AccountRig, _ synchronous: HandlerStore.Synchronous, withFilesBeside: Bool

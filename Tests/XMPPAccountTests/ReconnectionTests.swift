@@ -1,5 +1,6 @@
 import HandlersTestKit
 import TestSupport
+import TestThreads
 import Testing
 import XMPPCore
 
@@ -7,7 +8,7 @@ import XMPPCore
 @testable import XMPPTransport
 
 /// When a broken stream is opened again, as rules.
-@Suite struct ReconnectionTests {
+@Suite(.ownThread) struct ReconnectionTests {
     private let broken = AccountError(.connectionFailed, "the connection broke")
     private let expired = TransportError(.certificateExpired, "the certificate has expired")
 

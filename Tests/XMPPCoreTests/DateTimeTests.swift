@@ -1,7 +1,8 @@
+import TestThreads
 import Testing
 import XMPPCore
 
-@Suite struct DateTimeTests {
+@Suite(.ownThread) struct DateTimeTests {
     @Test(
         "X12 a time is written and read in UTC with milliseconds",
         arguments: [

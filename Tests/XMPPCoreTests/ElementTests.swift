@@ -1,7 +1,8 @@
+import TestThreads
 import Testing
 import XMPPCore
 
-@Suite struct ElementTests {
+@Suite(.ownThread) struct ElementTests {
     private let roster = Element(
         "query", namespace: Namespaces.roster, attributes: ["ver": "7", "none": nil],
         children: [

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 import ParserVerifier
 import XMPPCore
 
 /// The tables of RFC 6120, compared with the RFC's own words.
-@Suite struct ErrorConditionTests {
+@Suite(.ownThread) struct ErrorConditionTests {
     /// RFC 6120 section 8.3.3, in its order: the condition and the error type associated with it.
     static let stanzaConditions: [(OpenName<StanzaError>, String, String)] = [
         (.badRequest, "bad-request", "modify"),

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 import HandlersTestKit
 import ParserVerifier
 import XMPPCore
 
-@Suite struct SerializerTests {
+@Suite(.ownThread) struct SerializerTests {
     private func inStream(_ element: Element) -> String {
         String(decoding: Serializer().bytes(element), as: UTF8.self)
     }

@@ -1,7 +1,8 @@
+import TestThreads
 import Testing
 import XMPPCore
 
-@Suite struct StanzaIDTests {
+@Suite(.ownThread) struct StanzaIDTests {
     @Test(
         "Q1 an id has 32 hexadecimal digits, each of which may have any value by itself, and none comes twice"
     )

@@ -1,8 +1,9 @@
+import TestThreads
 import Testing
 import XMPPCore
 
 /// Building and reading IQ, Message and Presence, and every way they can be malformed.
-@Suite struct StanzaTests {
+@Suite(.ownThread) struct StanzaTests {
     private let ping = Element("ping", namespace: Namespaces.ping)
 
     private func element(

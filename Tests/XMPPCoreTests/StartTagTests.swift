@@ -1,9 +1,10 @@
 import ParserVerifier
+import TestThreads
 import Testing
 import XMPPCore
 
 /// Which start tags are read, against the grammar of XML.
-@Suite struct StartTagTests {
+@Suite(.ownThread) struct StartTagTests {
     /// Every tag that has so many parts behind `<n`: names, each another one, spaces, equals signs and values.
     private static func tags(of count: Int) -> [String] {
         (0..<1 << (2 * count)).map { choices in

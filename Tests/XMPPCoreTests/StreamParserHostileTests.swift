@@ -1,3 +1,4 @@
+import TestThreads
 import Testing
 import HandlersTestKit
 import ParserVerifier
@@ -5,7 +6,7 @@ import XMPPCore
 
 /// What no sane peer sends and what leaves no boundary behind: it ends with the right stream error, never with a crash or with
 /// growing memory. What costs one element only is in `StreamParserRefusalTests`.
-@Suite struct StreamParserHostileTests {
+@Suite(.ownThread) struct StreamParserHostileTests {
     /// One hostile stream: what follows the header (or stands for it), and the stream error it must end in.
     struct Attack: CustomTestStringConvertible, Sendable {
         let name: String

@@ -1,3 +1,4 @@
+import TestThreads
 import Testing
 import ParserVerifier
 import XMPPCore
@@ -7,7 +8,7 @@ import XMPPCore
 #endif
 
 /// Every limit has a name, a test at its edge, and a test that memory stays flat behind it.
-@Suite(.serialized) struct StreamParserLimitTests {
+@Suite(.ownThread, .serialized) struct StreamParserLimitTests {
     private func limits(_ change: (inout ParserLimits) -> Void) -> ParserLimits {
         var limits = ParserLimits()
         change(&limits)

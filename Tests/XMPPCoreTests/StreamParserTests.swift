@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 import ParserVerifier
 import XMPPCore
 
 /// Streams that look as servers send them, each through the verifier.
-@Suite struct StreamParserTests {
+@Suite(.ownThread) struct StreamParserTests {
     @Test("X3 a stream header becomes its own event, with attributes and namespace")
     func header() throws {
         let outcome = try ParserVerifier.verify([testHeader])

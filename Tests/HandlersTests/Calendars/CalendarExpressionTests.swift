@@ -1,8 +1,9 @@
+import TestThreads
 import Testing
 
 @testable import Handlers
 
-@Suite struct CalendarExpressionTests {
+@Suite(.ownThread) struct CalendarExpressionTests {
     /// An expression in UTC with its first times after 2026-01-01T00:00, a Thursday.
     struct Sample: Sendable, CustomTestStringConvertible {
         let expression: String

@@ -1,10 +1,11 @@
 import HandlersTestKit
+import TestThreads
 import Testing
 
 @testable import Handlers
 
 /// The times of random rules, compared with those of a walk from minute to minute.
-@Suite struct CalendarReferenceTests {
+@Suite(.ownThread) struct CalendarReferenceTests {
     /// Four days, most of which have a change of the clock on the third one.
     struct Window: Sendable, CustomTestStringConvertible {
         let zone: String

@@ -1,9 +1,10 @@
 import HandlersTestKit
+import TestThreads
 import Testing
 
 @testable import Handlers
 
-@Suite struct CalendarSpanTests {
+@Suite(.ownThread) struct CalendarSpanTests {
     private static let expressions = [
         "*/5 * * * *", "0 9 * * 1-5", "30 2 * * *", "* * 1 1 *", "* 12 * 3,10 *", "0 0 29 2 *", "0 8 L * *",
     ]

@@ -1,5 +1,6 @@
 @testable import Handlers
 import HandlersTestKit
+import TestSupport
 import TestThreads
 import Testing
 
@@ -23,7 +24,7 @@ private struct Chime: Handler {
     }
 }
 
-@Suite(.ownThread) struct CalendarTimerTests {
+@Suite(.ownThread, .engines(.sqlite, .postgres)) struct CalendarTimerTests {
     /// A Friday at noon, UTC; clocks in Zurich go forward in the night to Sunday.
     private static let friday = Timestamp(milliseconds: 1_774_612_800_000)
 

@@ -1,8 +1,9 @@
+import TestThreads
 import Testing
 
 @testable import Handlers
 
-@Suite struct ClockChangeTests {
+@Suite(.ownThread) struct ClockChangeTests {
     /// A rule with its first times after another one, all in UTC.
     struct Sample: Sendable, CustomTestStringConvertible {
         let expression: String

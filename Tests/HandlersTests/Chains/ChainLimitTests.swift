@@ -1,6 +1,7 @@
 import Handlers
 import HandlersTestKit
 import Synchronization
+import TestSupport
 import TestThreads
 import Testing
 
@@ -92,7 +93,8 @@ private struct Later: Handler {
     func run(_ call: borrowing Call<TimerFired>) throws {}
 }
 
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct ChainLimitTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct ChainLimitTests
+{
     private static let handlers: [any DurableHandler.Type] = [
         Bind.self, BindInstead.self, BindWhenCalled.self, Paid.self, Met.self, Work.self, Errand.self,
         Wait.self, Gone.self,

@@ -1,11 +1,12 @@
 import Foundation
 import HandlersTestKit
+import TestThreads
 import Testing
 
 @testable import Handlers
 
 /// The quick coder beside Foundation's, which says what is right.
-@Suite struct PlainJSONTests {
+@Suite(.ownThread) struct PlainJSONTests {
     private func foundation(_ value: some Encodable) throws -> [UInt8] {
         try [UInt8](ArgumentCoding.encoder().encode(value))
     }

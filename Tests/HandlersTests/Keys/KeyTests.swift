@@ -42,7 +42,7 @@ private struct Wait: AsyncHandler {
     }
 }
 
-@Suite(.serialized, .ownThread) struct KeyTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres, .postgresTwice)) struct KeyTests {
     private static let handlers: [any DurableHandler.Type] = [
         Tick.self, Again.self, Say.self, Gone.self, TakeBack.self, FlakyEnd<Standard>.self, Wait.self,
     ]

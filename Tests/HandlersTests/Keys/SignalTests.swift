@@ -1,5 +1,6 @@
 import Handlers
 import HandlersTestKit
+import TestSupport
 import TestThreads
 import Testing
 
@@ -44,7 +45,7 @@ private struct Stand: Handler {
     }
 }
 
-@Suite(.serialized, .ownThread) struct SignalTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct SignalTests {
     private static let handlers: [any DurableHandler.Type] = [
         Paid.self, PaidLater.self, Next.self, Say.self, Gone.self, Stand.self,
     ]

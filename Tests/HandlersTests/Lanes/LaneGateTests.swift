@@ -1,10 +1,11 @@
 import HandlersTestKit
+import TestThreads
 import Testing
 
 @testable import Handlers
 
 /// The token bucket and the places of a lane, without a store.
-@Suite struct LaneGateTests {
+@Suite(.ownThread) struct LaneGateTests {
     private static let start = Timestamp(milliseconds: 1_750_000_000_000)
 
     private func gate(_ rule: LaneRule) -> LaneGate {

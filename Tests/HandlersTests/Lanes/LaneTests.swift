@@ -1,5 +1,6 @@
 import HandlersTestKit
 import Synchronization
+import TestSupport
 import TestThreads
 import Testing
 
@@ -67,7 +68,7 @@ private struct First: Handler {
     func run(_ call: borrowing Call<Joined>) throws { try call.step.note("first") }
 }
 
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct LaneTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct LaneTests {
     private static let handlers: [any DurableHandler.Type] = [
         Hold.self, Mail.self, Gone.self, Say.self, First.self,
     ]
@@ -95,11 +96,6 @@ private struct First: Handler {
             passed += step
         }
         try rig.runner.runDue()
-    }
-
-    private func until(_ isTrue: () throws -> Bool) async throws {
-        for _ in 0..<10_000 where try !isTrue() { try await Task.sleep(for: .milliseconds(2)) }
-        #expect(try isTrue())
     }
 
     @Test("H27 a handler that is canceled while it waits in a lane with a rate ends at once")
@@ -137,16 +133,16 @@ private struct First: Handler {
             }
             for runner in runners { try runner.start() }
             func running() -> [String] { Hold.visits.withLock { $0.running.sorted() } }
-            try await until { running() == ["a", "b"] }
+            try await eventually { running() == ["a", "b"] }
             let status = try stores[1].read { try $0.laneStatus("mail") }
             #expect(status.running == 2 && status.waiting == 3 && status.standstill == .full(places: 2))
             #expect(status.description == "mail: 2 running, 3 waiting: all 2 places are taken")
             // Those that wait are due for nobody.
             #expect(try stores[0].integer("SELECT count(*) FROM handler WHERE due IS NOT NULL") == 0)
             Hold.free("b")
-            try await until { running() == ["a", "c"] }
+            try await eventually { running() == ["a", "c"] }
             for name in ["a", "c", "d", "e"] { Hold.free(name) }
-            try await until { try stores[0].notes().count == 5 }
+            try await eventually { try stores[0].notes().count == 5 }
             #expect(Hold.visits.withLock { $0.most } == 2)
             #expect(try stores[0].read { try $0.laneStatus("mail") }.running == 0)
             #expect(try stores[0].integer("SELECT count(*) FROM lane_entry") == 0)
@@ -170,9 +166,9 @@ private struct First: Handler {
             }
             for shop in shops { try runner.attach(shop) }
             try runner.start()
-            try await until { Hold.visits.withLock { $0.running.count } >= 2 }
+            try await eventually { Hold.visits.withLock { $0.running.count } >= 2 }
             for name in names { Hold.free(name) }
-            try await until { try store.notes().count == 6 }
+            try await eventually { try store.notes().count == 6 }
             #expect(Hold.visits.withLock { $0.most } == 2)
         }
     }
@@ -192,14 +188,14 @@ private struct First: Handler {
                 }
             }
             func isRunning(_ name: String) -> Bool { Hold.visits.withLock { $0.running == [name] } }
-            try await until { isRunning("a") }
+            try await eventually { isRunning("a") }
             try store.step { _ = try $0.invalidate(ids[0], reason: .cancelled) }
-            try await until { isRunning("b") }
+            try await eventually { isRunning("b") }
             try store.step { try $0.discard(ids[1]) }
-            try await until { isRunning("c") }
+            try await eventually { isRunning("c") }
             #expect(try store.read { try $0.laneStatus("mail") }.running == 1)
             Hold.free("c")
-            try await until { try store.notes() == ["c"] }
+            try await eventually { try store.notes() == ["c"] }
             #expect(try store.read { try $0.laneStatus("mail") }.running == 0)
         }
     }

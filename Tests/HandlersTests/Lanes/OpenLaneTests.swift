@@ -1,4 +1,6 @@
 import HandlersTestKit
+import TestSupport
+import TestThreads
 import Testing
 
 @testable import Handlers
@@ -20,7 +22,7 @@ private struct Noting: Handler {
 }
 
 /// What a step knows of a lane between the statements that store it.
-@Suite struct OpenLaneTests {
+@Suite(.ownThread, .engines(.sqlite, .postgres)) struct OpenLaneTests {
     private static let handlers: [any DurableHandler.Type] = [Enqueueing.self, Noting.self]
 
     @discardableResult

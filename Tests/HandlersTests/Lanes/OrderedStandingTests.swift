@@ -16,7 +16,7 @@ private struct Ledger: Handler {
     }
 }
 
-@Suite(.serialized, .ownThread) struct OrderedStandingTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct OrderedStandingTests {
     private func send(_ rig: Rig, _ values: String...) throws {
         for value in values { try rig.store.step { _ = try $0.signal("ledger", value) } }
     }

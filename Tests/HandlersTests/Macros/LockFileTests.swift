@@ -1,9 +1,10 @@
 import Foundation
+import TestThreads
 import Testing
 
 @testable import Handlers
 
-@Suite("The lock file of signatures") struct LockFileTests {
+@Suite("The lock file of signatures", .ownThread) struct LockFileTests {
     /// The handlers below, as a program had them once.
     private static let lock = """
         # A comment.

@@ -19,7 +19,7 @@ struct SampleHandlersTests {
     /// Stores `durable` in one store, forgets it, calls it in another one, and lets a runner do the rest.
     private func run(_ durable: Durable<Answer>, role: HandlerStore.Role = .main) async throws -> Run {
         var result: Run?
-        try await withReleasedFolder { folder in result = try await run(durable, role: role, folder.file()) }
+        try await withFolder { folder in result = try await run(durable, role: role, folder.file()) }
         return try #require(result)
     }
 
@@ -150,7 +150,7 @@ struct SampleHandlersTests {
 
     @Test("H15 a function is a timer, with a default for its argument")
     func timer() async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let store = try HandlerStore(path: folder.file(), registry: .discovered(), synchronous: .normal)
             let messenger = Messenger()
             let runner = try HandlerRunner(store)

@@ -1,5 +1,6 @@
 import Foundation
 import HandlerMacrosSupport
+import TestThreads
 import Testing
 
 @testable import Handlers
@@ -83,7 +84,7 @@ private enum Macros {
     fileprivate typealias Kind = Coin
 }
 
-@Suite("Signatures of handlers") struct SignatureTests {
+@Suite("Signatures of handlers", .ownThread) struct SignatureTests {
     private func lines<H: DurableHandler>(_ handler: H.Type) throws -> [String] {
         try HandlerSignature(handler).description.split(separator: "\n").map(String.init)
     }

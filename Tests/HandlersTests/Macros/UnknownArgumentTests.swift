@@ -33,7 +33,7 @@ private final class Reports: Sendable {
     func append(_ text: String) { state.withLock { $0.append(text) } }
 }
 
-@Suite(.serialized, .ownThread) struct UnknownArgumentTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct UnknownArgumentTests {
     private func run(
         _ durable: Durable<Reply>, _ overrides: [String: JSONValue], listens: Bool = true
     ) throws -> (reports: [String], notes: [String], disposition: Disposition) {
@@ -74,7 +74,7 @@ private final class Reports: Sendable {
 
     @Test("H3 unknown arguments of an invalidation and of an async handler are reported too", .countsInMemory)
     func everyCall() async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let store = try openStore(folder.file(), [Greet.self, Abandon.self, Till.Handler_counted.self])
             let reports = Reports()
             store.registry.onUnknownArgument = { reports.append("\($0) \($1)") }

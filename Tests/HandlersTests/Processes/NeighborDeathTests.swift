@@ -6,7 +6,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread, .sqliteOnly) struct NeighborDeathTests {
+@Suite(.serialized, .ownThread) struct NeighborDeathTests {
     /// What a watch found in its calls.
     private final class Finds: Sendable {
         let bell = Bell()

@@ -6,7 +6,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread, .sqliteOnly) struct NeighborWatchTests {
+@Suite(.serialized, .ownThread) struct NeighborWatchTests {
     @Test("H14 what another process commits is seen by the look that its change calls for, to the last row")
     func commits() throws {
         try withFolder { folder in

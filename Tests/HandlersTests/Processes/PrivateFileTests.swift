@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Whatever somebody puts beside a database is not written to.
-@Suite(.serialized, .ownThread, .sqliteOnly) struct PrivateFileTests {
+@Suite(.serialized, .ownThread) struct PrivateFileTests {
     static let suffixes = ["-processes", "-signal", "-wal", "-shm", "-journal"]
     static let kinds = ["link", "link to nothing", "second name", "folder", "pipe", "other owner"]
 

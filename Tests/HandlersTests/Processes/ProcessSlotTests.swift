@@ -6,7 +6,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread, .sqliteOnly) struct ProcessSlotTests {
+@Suite(.serialized, .ownThread) struct ProcessSlotTests {
     // MARK: - Death
 
     @Test("H13 the mark of a killed process is found, exactly once")

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Handlers
 
-@Suite(.serialized, .ownThread, .sqliteOnly) struct SignalPipeTests {
+@Suite(.serialized, .ownThread) struct SignalPipeTests {
     private func pipe(_ folder: Folder) -> String { folder.file() + "-signal" }
 
     private func isPipe(_ path: String) -> Bool {

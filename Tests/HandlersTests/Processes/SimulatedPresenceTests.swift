@@ -9,7 +9,7 @@ import World
 @testable import Handlers
 
 /// Stores whose threads and processes are simulated: nothing happens but what the test calls.
-@Suite(.ownThread, .timeLimit(.minutes(2)), .sqliteOnly) struct SimulatedPresenceTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct SimulatedPresenceTests {
     /// Keeps the loops, whose turns the test calls.
     private final class ByHand: LoopDriver {
         /// `@unchecked Sendable`: used on the test's thread alone.
@@ -48,7 +48,7 @@ import World
 
     @Test("Z1 Z4 a death in a simulated machine frees its lease; the other process runs the handler")
     func death() async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let machine = SimulatedMachine()
             let clock = VirtualClock()
             func open(_ driver: ByHand) throws -> (HandlerStore, HandlerRunner) {

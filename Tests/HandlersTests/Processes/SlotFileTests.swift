@@ -6,7 +6,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread, .sqliteOnly) struct SlotFileTests {
+@Suite(.serialized, .ownThread) struct SlotFileTests {
     private static let size = 64 + 64 * ProcessSlot.limit
 
     private func slots(_ folder: Folder) -> String { folder.file() + "-processes" }

@@ -8,7 +8,7 @@ import TestServers
 
 /// Two processes, one store, and kills: whatever was created has ended or is still there, and what ended has had its
 /// effect once. The handlers stand in Tests/HandlersTestProgram/Work.swift.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(10)), .sqliteOnly) struct ConservationTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(10))) struct ConservationTests {
     private func start(_ words: String..., failpoint: String? = nil) throws -> ChildProcess {
         try ChildProcess(
             BuiltProduct.path("HandlersTestProgram"), words,

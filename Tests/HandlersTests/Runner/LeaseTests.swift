@@ -48,11 +48,11 @@ private struct Slow: AsyncHandler {
     func run(_ call: AsyncCall<Order>) async throws { try await call.bench.enter(call) }
 }
 
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct LeaseTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct LeaseTests {
     private func withBench(
         _ body: (HandlerStore, HandlerRunner, Bench, HandlerID<Order>) async throws -> Void
     ) async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let store = try openStore(folder.file(), [Slow.self, Gone.self])
             let bench = Bench()
             let runner = try HandlerRunner(store)
@@ -174,7 +174,7 @@ private struct Slow: AsyncHandler {
         .sqliteOnly
     )
     func finishingUnsettled() async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let store = try openStore(folder.file(), [Slow.self, Gone.self])
             let bench = Bench()
             for isMended in [true, false] {
@@ -201,7 +201,7 @@ private struct Slow: AsyncHandler {
         "H30 what failed while the store did is tried again after a second, and not at once again and again",
         .sqliteOnly)
     func unsettledPause() async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let store = try openStore(folder.file(), [Slow.self, Gone.self])
             let bench = Bench()
             let failures = Kept<[ContinuousClock.Instant]>([])

@@ -1,6 +1,7 @@
 import Glibc
 import Handlers
 import Synchronization
+import TestSupport
 import TestThreads
 import Testing
 
@@ -81,7 +82,7 @@ private struct Block: AsyncHandler {
     }
 }
 
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct LimitTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct LimitTests {
     private static let handlers: [any DurableHandler.Type] = [
         Wait.self, Slow.self, Tail.self, Block.self, Quiet.self,
     ]

@@ -1,10 +1,11 @@
+import TestThreads
 import Testing
 import Timestamps
 
 @testable import Handlers
 
 /// When a machine looks for rows that others may have stored.
-@Suite struct OwnTimesTests {
+@Suite(.ownThread) struct OwnTimesTests {
     private static func at(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: milliseconds) }
 
     @Test(

@@ -60,7 +60,7 @@ private func note(_ text: String, in step: borrowing Step) throws {
 }
 
 /// Two programs of different versions that have one store open.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct RollingUpgradeTests {
+@Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct RollingUpgradeTests {
     private static let newTables = Schema(
         module: notes.module, migrations: notes.migrations + ["ALTER TABLE note ADD COLUMN author TEXT"])
 
@@ -92,7 +92,7 @@ private func note(_ text: String, in step: borrowing Step) throws {
         "G8 a new program migrates the tables and runs beside an old one: each calls what it knows, and what the other one parks meanwhile"
     )
     func sideBySide() async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { (folder) async throws in
             let old = try openOld(folder)
             try withRunners(old) {
                 try schedule(Common().durable, 1, in: old)

@@ -59,12 +59,13 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
     }
 }
 
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct RunnerLoopTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct RunnerLoopTests
+{
     private func withRunners(
         _ count: Int, _ handlers: [any DurableHandler.Type] = [Ring.self, Hold.self],
         _ body: (HandlerStore, [HandlerRunner]) async throws -> Void
     ) async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let store = try openStore(folder.file(), handlers)
             let runners = try (0..<count).map { number in
                 let runner = try HandlerRunner(store, .init(leases: 1))
@@ -280,7 +281,7 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
 
     @Test("A1 the async handlers of the scopes of a runner take turns for its leases")
     func turns() async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let store = try openStore(folder.file(), [Hold.self])
             let runner = try HandlerRunner(store, .init(leases: 1))
             defer { runner.close() }

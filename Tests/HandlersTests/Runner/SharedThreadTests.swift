@@ -1,9 +1,10 @@
 import Foundation
 import Glibc
 import Handlers
+import TestThreads
 import Testing
 
-@Suite struct SharedThreadTests {
+@Suite(.ownThread) struct SharedThreadTests {
     @Test("H14 fifty stores are watched on one thread; closed, they leave no thread and no descriptor")
     func manyStores() async throws {
         // In a process of its own, where nothing else starts threads.

@@ -2,6 +2,7 @@ import Foundation
 import Handlers
 import HandlersTestKit
 import Synchronization
+import TestSupport
 import TestThreads
 import Testing
 
@@ -18,7 +19,7 @@ private struct Stored: DurableEvent, Equatable {
     var row: Int
 }
 
-@Suite(.serialized, .ownThread) struct TimerTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct TimerTests {
     private static let day: Int64 = 86_400_000
 
     @Test("H15 a year passes in milliseconds: a daily timer fires each day, exactly on time, and never twice")

@@ -1,3 +1,4 @@
+import TestThreads
 import Testing
 
 @testable import Handlers
@@ -15,7 +16,7 @@ private final class Table {
     }
 }
 
-@Suite struct TimetableTests {
+@Suite(.ownThread) struct TimetableTests {
     private let a = HandlerScope("a")
     private let b = HandlerScope("b")
 

@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 
@@ -34,7 +35,7 @@ private struct Rescue: Handler {
     func run(_ call: borrowing Call<Invalidation>) throws { try call.step.bind(then) }
 }
 
-@Suite(.serialized, .ownThread) struct CascadeTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct CascadeTests {
     private static let handlers: [any DurableHandler.Type] = [
         Holder.self, Rescue.self, Say.self, Gone.self, FlakyEnd<Never>.self, FlakyEnd<Thrice>.self,
     ]

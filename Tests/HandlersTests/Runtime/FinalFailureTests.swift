@@ -56,7 +56,7 @@ private struct Program {
     }
 }
 
-@Suite(.serialized, .ownThread) struct FinalFailureTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct FinalFailureTests {
     private func failures(_ store: HandlerStore) throws -> [HandlerFailure] {
         try store.step { step in
             try step.all("SELECT payload FROM event WHERE name = ? ORDER BY id", HandlerFailure.id) {
@@ -133,7 +133,7 @@ private struct Program {
 
     @Test("H30 an async handler with that policy is invalidated after its last attempt")
     func leased() async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let store = try openStore(folder.file(), [FlakyTask.self, Gone.self])
             let runner = try HandlerRunner(store)
             defer { runner.close() }

@@ -1,4 +1,5 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 
@@ -49,7 +50,7 @@ private struct Aged: Handler {
     func run(_ call: borrowing Call<Job>) throws { try call.step.note(name) }
 }
 
-@Suite(.serialized, .ownThread) struct HeldHandlerTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct HeldHandlerTests {
     private static let handlers: [any DurableHandler.Type] = [
         Keeper.self, Indoors.self, Aged.self, Say.self, Gone.self, FlakyEnd<Never>.self,
         FlakyEnd<Thrice>.self,

@@ -59,7 +59,7 @@ private struct CollectLater: AsyncHandler {
     }
 }
 
-@Suite(.serialized, .ownThread) struct JoinTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres, .postgresTwice)) struct JoinTests {
     private static let handlers: [any DurableHandler.Type] = [
         Offer.self, Collect.self, CollectLater.self, Gone.self, Say.self, FlakyTimer.self,
         EndOther.self, Names.self,

@@ -1,10 +1,11 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 
 /// What a callback framework of this kind must do with handlers, case by case, by the names under which these cases
 /// are known. Those that need a stream or a process to be killed are tested elsewhere; docs/reference/features.md says where.
-@Suite(.serialized, .ownThread) struct ParityTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct ParityTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let run: @Sendable (Rig) throws -> Void

@@ -45,7 +45,7 @@ private struct Login: Handler {
     func run(_ call: borrowing Call<Job>) throws { throw Failure(description: "refused \(password)") }
 }
 
-@Suite(.serialized, .ownThread) struct RepairTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct RepairTests {
     // MARK: Parked
 
     @Test("H12 what was parked is called, with what arrived, as soon as a program that knows it starts")

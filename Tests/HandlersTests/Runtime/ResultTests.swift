@@ -1,6 +1,7 @@
 import HandlerMacrosSupport
 import Handlers
 import HandlersTestKit
+import TestSupport
 import TestThreads
 import Testing
 
@@ -50,7 +51,7 @@ private enum Till {
     static func countedLater(_ call: AsyncCall<Job>, number: Int) async -> [Int] { [number] }
 }
 
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct ResultTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct ResultTests {
     private static let handlers: [any DurableHandler.Type] = [
         Sell.self, Outer.self, SellLater.self, Say.self, Gone.self, Till.Handler_counted.self,
         Till.Handler_countedLater.self,

@@ -1,7 +1,8 @@
 import Handlers
+import TestThreads
 import Testing
 
-@Suite struct RetryPolicyTests {
+@Suite(.ownThread) struct RetryPolicyTests {
     @Test(
         "H13 each wait is the policy's, and up to a fifth longer",
         arguments: [

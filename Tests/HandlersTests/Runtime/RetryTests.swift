@@ -4,7 +4,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread) struct RetryTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct RetryTests {
     @Test("H13 a failing handler is tried again when its time comes, with input, arguments and overrides")
     func again() throws {
         try withRig([Flaky<Standard>.self]) { rig in

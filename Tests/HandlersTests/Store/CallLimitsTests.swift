@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 
 /// Calls of standing handlers that fail or wait: anybody who can make a program call a handler makes them.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(5))) struct CallLimitsTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(5)), .engines(.sqlite, .postgres)) struct CallLimitsTests
+{
     private typealias Bounds = Transaction.CallLimits
 
     @Test(

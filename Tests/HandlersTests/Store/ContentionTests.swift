@@ -4,7 +4,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread) struct ContentionTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct ContentionTests {
     @Test(
         "H7 two stores on one file from several threads: every handler that was bound ended once or waits",
         .sqliteOnly,

@@ -17,7 +17,7 @@ struct KeyNoting: AsyncHandler {
 }
 
 /// Databases that were put back from a backup, copied, moved, or taken away while a program has them open.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(3)), .sqliteOnly) struct CopiedStoreTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct CopiedStoreTests {
     /// What a backup program makes of a database, also of one that is open.
     private func backUp(_ path: String, to copy: String) throws {
         try RawConnection(path).run("VACUUM INTO '\(copy)'")
@@ -85,7 +85,7 @@ struct KeyNoting: AsyncHandler {
         "H14 a handler that is bound after a backup was put back has another idempotency key than the one that had its id",
         arguments: Restoring.allCases)
     func keysOfBefore(_ way: Restoring) async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let (path, backup) = (folder.file(), folder.file("backup.db"))
             var known: [String] = []
             for round in 1...2 {
@@ -168,7 +168,7 @@ struct KeyNoting: AsyncHandler {
     @Test(
         "H14 a copy binds under other idempotency keys than its original; what it took along keeps its own")
     func keys() async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let (path, copy) = (folder.file(), folder.file("copy.db"))
             let made = try openStore(path, [KeyNoting.self]).bind(KeyNoting(name: "first").durable)
             try backUp(path, to: copy)

@@ -4,7 +4,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread, .sqliteOnly) struct FullDiskTests {
+@Suite(.serialized, .ownThread) struct FullDiskTests {
     /// A store that can take `pages` more pages.
     private func fillable(_ path: String, pages: Int64) throws -> HandlerStore {
         let store = try openStore(path)

@@ -11,7 +11,7 @@ import Testing
 private struct Refused: Error {}
 
 /// Steps that share a commit.
-@Suite(.ownThread, .timeLimit(.minutes(1))) struct GroupedStepTests {
+@Suite(.ownThread, .timeLimit(.minutes(1)), .engines(.sqlite, .postgres)) struct GroupedStepTests {
     /// The number of commits of a store.
     private final class CommitCount: Sendable {
         final class Value: Sendable { let count = Atomic<Int>(0) }

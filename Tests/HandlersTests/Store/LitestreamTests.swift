@@ -6,7 +6,7 @@ import TestThreads
 import Testing
 
 /// A store that Litestream replicates, and what it restores.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(3)), .sqliteOnly) struct LitestreamTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct LitestreamTests {
     private let fill = Schema(module: "fill", migrations: ["CREATE TABLE fill(bytes BLOB)"])
 
     @Test(
@@ -70,7 +70,7 @@ import Testing
         "G1 what Litestream restores is a copy: what it lacks is bound again under its id, with another idempotency key",
         arguments: [false, true])
     func restored(isNewMachine: Bool) async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let (path, replica) = (folder.file(), folder.file("replica.db"))
             var litestream: LitestreamStandIn?
             /// The note of the handler that is bound first, which contains its id and its key.

@@ -4,7 +4,7 @@ import TestSupport
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread, .sqliteOnly) struct LockedTests {
+@Suite(.serialized, .ownThread) struct LockedTests {
     @Test(
         "S7 a database locked for longer than the wait is a sentence that says what to do; the step never ran"
     )

@@ -3,7 +3,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread) struct MigrationTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct MigrationTests {
     private let scripts = [
         "CREATE TABLE note(id INTEGER PRIMARY KEY, text TEXT NOT NULL); INSERT INTO note(text) VALUES ('one')",
         "ALTER TABLE note ADD COLUMN extra TEXT; INSERT INTO note(text) VALUES ('two')",

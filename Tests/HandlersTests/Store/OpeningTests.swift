@@ -5,7 +5,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread, .sqliteOnly) struct OpeningTests {
+@Suite(.serialized, .ownThread) struct OpeningTests {
     @Test("S7 the database and its side files belong to their owner alone, whatever the umask")
     func fileMode() throws {
         try withFolder { folder in

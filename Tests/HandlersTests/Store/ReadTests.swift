@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Reading without the write lock.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct ReadTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(3)), .engines(.sqlite, .postgres)) struct ReadTests {
     private func count(_ source: borrowing some Readable) throws -> Int64? {
         try source.first("SELECT count(*) FROM note") { $0.integer(0) }
     }

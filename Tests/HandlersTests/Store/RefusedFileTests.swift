@@ -5,7 +5,7 @@ import TestSupport
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread, .sqliteOnly) struct RefusedFileTests {
+@Suite(.serialized, .ownThread) struct RefusedFileTests {
     /// Demands that opening fails with `code`, that the sentence names the file and each of `words`, and that the
     /// file has not changed.
     private func expectRefused(

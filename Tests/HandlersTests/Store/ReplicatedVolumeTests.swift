@@ -37,7 +37,7 @@ private func runUntilDeath(_ path: String) async throws {
 }
 
 /// A store on a volume that another machine mounts: the same file in another boot, and no lock of the first machine.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(3)), .sqliteOnly) struct ReplicatedVolumeTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct ReplicatedVolumeTests {
     /// The files that come along beside the database and its log.
     enum Beside: CaseIterable {
         case all
@@ -66,7 +66,7 @@ private func runUntilDeath(_ path: String) async throws {
         "G1 a store that another machine opens on the same volume is no copy: all its commits are there, and what the dead machine ran runs again with the same key",
         arguments: Beside.allCases)
     func takenOver(_ beside: Beside) async throws {
-        try await withReleasedFolder { folder in
+        try await withFolder { folder in
             let path = folder.file()
             await #expect(processExitsWith: .signal(SIGKILL)) { [path = path as String] in
                 try await runUntilDeath(path)

@@ -3,7 +3,7 @@ import TestThreads
 import TestSupport
 import Testing
 
-@Suite(.serialized, .ownThread) struct StatementTests {
+@Suite(.serialized, .ownThread, .engines(.sqlite, .postgres)) struct StatementTests {
     @Test("H18 a query may run itself again for each of its own rows")
     func reentrant() throws {
         try withFolder { folder in

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Looking into a store without having a part in it.
-@Suite(.ownThread, .timeLimit(.minutes(3)), .sqliteOnly)
+@Suite(.ownThread, .timeLimit(.minutes(3)))
 struct StoreReaderTests {
     private let folder: URL
     private var path: String { folder.path + "/store.db" }

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 /// A fresh folder that belongs to one test.
@@ -50,8 +51,9 @@ func withFolder(
     defer { folder.remove() }
     try await body(folder)
     // The task of an async handler lets go of its store a moment after the handler has ended.
-    for _ in 0..<3000 where !folder.openFiles.isEmpty { try await Task.sleep(for: .milliseconds(10)) }
-    #expect(folder.openFiles == [], "a connection was left open", sourceLocation: sourceLocation)
+    try await eventually("a connection was left open: \(folder.openFiles)", sourceLocation: sourceLocation) {
+        folder.openFiles.isEmpty
+    }
 }
 
 func bytes(of path: String) -> [UInt8] {

@@ -80,7 +80,7 @@ private struct Undo: Handler {
     }
 }
 
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct WorkflowTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(3)), .engines(.sqlite, .postgres)) struct WorkflowTests {
     private static let handlers: [any DurableHandler.Type] = [
         Scripted.self, Inner.self, Ask.self, Stuck.self, Undo.self, Say.self, Paid.self, Met.self,
     ]

@@ -1,10 +1,11 @@
+import TestThreads
 import Testing
 import XMPPCore
 
 @testable import PubSub
 
 /// What the XML of events means.
-@Suite struct EventReadingTests {
+@Suite(.ownThread) struct EventReadingTests {
     private static let namespace = "http://jabber.org/protocol/pubsub#event"
 
     struct Example: CustomTestStringConvertible {

@@ -2,13 +2,14 @@ import AccountTestSupport
 import Handlers
 import HandlersTestKit
 import Synchronization
+import TestThreads
 import Testing
 import XMPPCore
 
 @testable import XMPPAccount
 
 /// Numbers 1 to 5 of the path for single elements, on tables, without account, thread, socket and server.
-@Suite("One inbound step") struct InboundStepTests {
+@Suite("One inbound step", .ownThread) struct InboundStepTests {
     /// Runs `body` in one step of a store with one account.
     static func withTables<R: Sendable>(
         _ body: @escaping @Sendable (AccountTables, borrowing Step) throws -> R

@@ -1,12 +1,13 @@
 @testable import Handlers
 import HandlersTestKit
 import TestSupport
+import TestThreads
 import Testing
 
 @testable import XMPPAccount
 
 /// What the accounts of a host learn of rows that other processes have stored.
-@Suite(.timeLimit(.minutes(2))) struct OutboxNewsTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct OutboxNewsTests {
     @Test(
         "G6 a look for rows of others that fails is made again without further news, and in the end by each account"
     )

@@ -1,12 +1,13 @@
 import Handlers
 import HandlersTestKit
+import TestThreads
 import Testing
 import XMPPCore
 
 @testable import XMPPAccount
 
 /// The rows of stanzas to be sent, without account and stream.
-@Suite("The outbox") struct OutboxTests {
+@Suite("The outbox", .ownThread) struct OutboxTests {
     static let outbox = Outbox(account: 1)
 
     /// Runs `body` in one step of a store with one account.

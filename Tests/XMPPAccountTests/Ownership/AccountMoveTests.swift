@@ -11,7 +11,7 @@ import XMPPCore
 import XMPPTestKit
 
 /// Accounts whose store is moved to another engine while no program runs.
-@Suite(.sqliteOnly, .ownThread, .timeLimit(.minutes(3))) struct AccountMoveTests {
+@Suite(.ownThread, .timeLimit(.minutes(3))) struct AccountMoveTests {
     private static let schemas = Account.coreSchemas + [TestApp.schema]
 
     private static func open(_ place: StoreMove.Place) throws -> HandlerStore {

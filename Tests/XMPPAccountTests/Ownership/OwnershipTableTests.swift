@@ -1,11 +1,12 @@
 import Handlers
 import HandlersTestKit
+import TestThreads
 import Testing
 
 @testable import XMPPAccount
 
 /// Epochs, without lock file, socket and second process.
-@Suite("The epoch of an account") struct OwnershipTableTests {
+@Suite("The epoch of an account", .ownThread) struct OwnershipTableTests {
     static let table = OwnershipTable(account: 1)
 
     @Test("W4 each takeover raises the epoch, and only the last owner passes the fence") func fence()

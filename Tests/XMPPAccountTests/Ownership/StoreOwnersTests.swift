@@ -1,11 +1,12 @@
 import Handlers
 import TestSupport
+import TestThreads
 import Testing
 
 @testable import XMPPAccount
 
 /// The file and the socket that the accounts of a store share.
-@Suite struct StoreOwnersTests {
+@Suite(.ownThread) struct StoreOwnersTests {
     private let folder: TemporaryFolder
 
     init() throws { folder = try TemporaryFolder() }

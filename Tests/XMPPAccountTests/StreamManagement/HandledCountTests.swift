@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 import XMPPCore
 
 @testable import XMPPAccount
 
-@Suite struct HandledCountTests {
+@Suite(.ownThread) struct HandledCountTests {
     @Test(
         "S10 an acknowledgement covers the oldest stanzas, modulo 2^32",
         arguments: [

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 
 @testable import XMPPAccount
 
 /// When the server must show that it hears an open stream, as rules.
-@Suite struct KeepAliveTests {
+@Suite(.ownThread) struct KeepAliveTests {
     private func opened(_ interval: Duration? = .seconds(60)) -> KeepAlive {
         KeepAlive(interval: interval, timeout: .seconds(30), openedAt: .seconds(1))
     }

@@ -1,11 +1,12 @@
 import Handlers
+import TestThreads
 import Testing
 import XMPPCore
 
 @testable import XMPPAccount
 
 /// The stored state of a session, without account and stream.
-@Suite("The session row") struct SessionTableTests {
+@Suite("The session row", .ownThread) struct SessionTableTests {
     static let table = SessionTable(account: 1)
 
     static func bound(resumptionID: String? = "id", window: Int64? = nil) throws -> BoundSession {

@@ -1,4 +1,5 @@
 import HandlersTestKit
+import TestThreads
 import Testing
 
 @testable import XMPPAccount
@@ -7,7 +8,7 @@ import Testing
 ///
 /// The model keeps whole stanzas, the value keeps counts: whatever the model says was handled, lost or repeated must be
 /// what the counts say. Sessions begin near 2^32.
-@Suite struct StreamManagementModelTests {
+@Suite(.ownThread) struct StreamManagementModelTests {
     /// What may happen to a session.
     enum Event: CaseIterable, Sendable {
         /// We send a stanza; it is stored and, on a stream, written.

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 
 @testable import XMPPAccount
 
 /// The rules of XEP-0198 as a table: what happens, at what time, and what is due then.
-@Suite struct StreamManagementTests {
+@Suite(.ownThread) struct StreamManagementTests {
     /// What happens to the value, in milliseconds since the beginning.
     enum Happening: Sendable {
         case wrote(Int)

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 
 @testable import XMPPCore
 
 /// Paths: what they mean, which texts are none, and what a search costs.
-@Suite struct ElementPathTests {
+@Suite(.ownThread) struct ElementPathTests {
     private static let event = Element(
         "message", namespace: Namespaces.client,
         children: [

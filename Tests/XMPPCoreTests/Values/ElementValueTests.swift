@@ -1,8 +1,9 @@
+import TestThreads
 import Testing
 import XMPPCore
 
 /// Attributes and texts as values: what is one, what is none, and what the error says.
-@Suite struct ElementValueTests {
+@Suite(.ownThread) struct ElementValueTests {
     private enum Mood: String, CaseIterable, ForeignValue { case merry, sad }
     private enum Weather: String, ForeignValue { case rain }
 

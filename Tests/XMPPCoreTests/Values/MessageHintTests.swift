@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 
 @testable import XMPPCore
 
 /// Fallbacks, markers, hints and spoilers; and what all values make of hostile messages.
-@Suite struct MessageHintTests {
+@Suite(.ownThread) struct MessageHintTests {
     private func message(_ xml: String) throws -> Message {
         try Message(element: Element(parsing: xml, defaultNamespace: Namespaces.client))
     }

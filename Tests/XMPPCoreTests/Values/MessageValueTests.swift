@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 
 @testable import XMPPCore
 
 /// Corrections, retractions, reactions and replies: the examples of their specifications, and who may send them.
-@Suite struct MessageValueTests {
+@Suite(.ownThread) struct MessageValueTests {
     private func message(_ xml: String) throws -> Message {
         try Message(element: Element(parsing: xml, defaultNamespace: Namespaces.client))
     }

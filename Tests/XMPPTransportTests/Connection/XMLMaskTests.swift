@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 @testable import XMPPTransport
 import XMPPCore
 
 /// What of a stream's XML is hidden from a log.
-@Suite struct XMLMaskTests {
+@Suite(.ownThread) struct XMLMaskTests {
     private static let header =
         "<?xml version='1.0'?><stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
 

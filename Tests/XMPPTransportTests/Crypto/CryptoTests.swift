@@ -1,8 +1,9 @@
+import TestThreads
 import Testing
 import XMPPCore
 import XMPPTransport
 
-@Suite struct CryptoTests {
+@Suite(.ownThread) struct CryptoTests {
     /// RFC 4648 section 10.
     static let base64Vectors = [
         ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),

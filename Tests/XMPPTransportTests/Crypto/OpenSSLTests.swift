@@ -1,8 +1,9 @@
 import Glibc
+import TestThreads
 import Testing
 import XMPPTransport
 
-@Suite struct OpenSSLTests {
+@Suite(.ownThread) struct OpenSSLTests {
     @Test("X4 a program that exits while it is connected leaves OpenSSL to the threads that go on")
     func exiting() async {
         await #expect(processExitsWith: .exitCode(7)) {

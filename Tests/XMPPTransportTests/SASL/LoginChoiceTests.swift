@@ -1,8 +1,9 @@
+import TestThreads
 import Testing
 @testable import XMPPTransport
 
 /// Which mechanism is chosen, and which offers are refused.
-@Suite struct LoginChoiceTests {
+@Suite(.ownThread) struct LoginChoiceTests {
     private static let all = ChannelBindings([.tlsExporter: [1], .tlsServerEndPoint: [2]])
 
     private func choose(

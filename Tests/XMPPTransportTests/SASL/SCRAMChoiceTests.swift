@@ -1,8 +1,9 @@
+import TestThreads
 import Testing
 import XMPPTestKit
 import XMPPTransport
 
-@Suite struct SCRAMChoiceTests {
+@Suite(.ownThread) struct SCRAMChoiceTests {
     static let exporter = [UInt8](repeating: 7, count: 32)
 
     private func best(_ offered: [String], types: [String] = [], exporter: [UInt8]? = nil) throws

@@ -1,8 +1,9 @@
+import TestThreads
 import Testing
 import XMPPTransport
 import XMPPCore
 
-@Suite struct SCRAMClientTests {
+@Suite(.ownThread) struct SCRAMClientTests {
     struct Vector: Sendable, CustomTestStringConvertible {
         let hash: Crypto.Hash
         let clientNonce: String

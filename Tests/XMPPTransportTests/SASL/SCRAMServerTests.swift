@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 import XMPPCore
 import XMPPTestKit
 import XMPPTransport
 
-@Suite struct SCRAMServerTests {
+@Suite(.ownThread) struct SCRAMServerTests {
     static let exporter = [UInt8](repeating: 7, count: 32)
     static let bindings = ChannelBindings([.tlsExporter: exporter])
 

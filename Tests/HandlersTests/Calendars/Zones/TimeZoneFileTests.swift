@@ -1,5 +1,6 @@
 import Glibc
 import HandlersTestKit
+import TestThreads
 import Testing
 
 @testable import Handlers
@@ -39,7 +40,7 @@ private struct ZoneFile {
     }
 }
 
-@Suite(.serialized) struct TimeZoneFileTests {
+@Suite(.ownThread, .serialized) struct TimeZoneFileTests {
     private func zone(_ bytes: [UInt8]) throws -> TimeZoneRules { try TimeZoneRules(decoding: bytes) }
 
     @Test(
