@@ -62,6 +62,12 @@ if let hostLibraries {
     macroSwiftSettings = [.define("SWIFT_SYNTAX_PACKAGE")]
 }
 
+/// Resolves all symbols when the program starts. The dynamic linker otherwise resolves one at its first call, and saves the vector
+/// registers on the stack meanwhile, where a key that OpenSSL has just used stays.
+let bindsAtStart: [LinkerSetting] = [
+    .unsafeFlags(["-Xlinker", "-z", "-Xlinker", "now"], .when(platforms: [.linux]))
+]
+
 // MARK: - Targets
 
 let package = Package(
@@ -227,7 +233,7 @@ let package = Package(
                 "Handlers", "Omemo", "PushwakeCommands", "Simulation", "World", "WorldCommands",
                 "XMPPAccount",
                 "XMPPCore", "XMPPModules",
-            ]),
+            ], linkerSettings: bindsAtStart),
 
         // The commands of pushwake for a store on PostgreSQL. It is separate from pushwake, which must build without libpq.
         .executableTarget(
@@ -284,9 +290,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "CSQLite", "Handlers", "HandlersPostgres", "Platform", "TestServers", "XMPPAccount",
-                "XMPPCore",
-                "XMPPTestKit", "XMPPTransport",
+                "CSQLite", "Handlers", "HandlersPostgres", "Platform", "TestServers", "TestThreads",
+                "XMPPAccount", "XMPPCore", "XMPPTestKit", "XMPPTransport",
             ],
             path: "Tests/TestSupport"),
         // An account on a scripted server and an application for it, for the tests of the account and of its modules.
@@ -332,9 +337,10 @@ let package = Package(
         .executableTarget(
             name: "omemo-device",
             dependencies: ["Handlers", "Omemo", "XMPPAccount", "XMPPCore", "XMPPModules"],
-            path: "Tests/OmemoDevice"),
+            path: "Tests/OmemoDevice", linkerSettings: bindsAtStart),
         .testTarget(
-            name: "HandlerMacrosTests", dependencies: ["HandlerExpander", "TestThreads"], swiftSettings: macroSwiftSettings,
+            name: "HandlerMacrosTests", dependencies: ["HandlerExpander", "TestThreads"],
+            swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
         .testTarget(
             name: "XMPPCoreTests",
@@ -410,7 +416,7 @@ let package = Package(
                 "pushwake", "pushwake-omemo", "XMPPModules",
             ],
             exclude: ["EarlierStore/message.xml", "EarlierStore/store.sql"],
-            resources: [.embedInCode("Support/omemo_peer.py")]),
+            resources: [.embedInCode("Support/omemo_peer.py")], linkerSettings: bindsAtStart),
         .testTarget(
             name: "XMPPTestKitTests",
             dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
@@ -505,6 +511,12 @@ if environment["FUZZING"] == nil {
     ]
 }
 
+/// Debug builds of what the tests run are optimized, with assertions: they run several times as fast, and so do the tests.
+/// `HANDLERS_UNOPTIMIZED=1` leaves that out, for a debugger. It is left out in a checkout of another package, too, because SwiftPM
+/// refuses unsafe flags in a dependency pinned by version.
+let optimizesDebug =
+    environment["HANDLERS_UNOPTIMIZED"] == nil && !Context.packageDirectory.contains("/checkouts/")
+
 for target in package.targets where ![.system, .plugin, .binary].contains(target.type) {
     target.swiftSettings =
         (target.swiftSettings ?? []) + [
@@ -512,4 +524,8 @@ for target in package.targets where ![.system, .plugin, .binary].contains(target
             .enableUpcomingFeature("InternalImportsByDefault"),
             .treatAllWarnings(as: .error),
         ]
+    if optimizesDebug, target.type != .test {
+        target.swiftSettings?.append(
+            .unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug)))
+    }
 }

@@ -73,5 +73,20 @@ def all_tests():
 
 def suites_on(engine):
     """The outermost suites that promise to run on that engine, as a regular expression for --filter."""
-    names = {".".join(test.suite.split(".")[:2]) for test in all_tests() if engine in test.engines}
-    return "^(" + "|".join(re.escape(name) for name in sorted(names)) + ")[./]"
+    return pattern({".".join(test.suite.split(".")[:2]) for test in all_tests() if engine in test.engines})
+
+
+def suites_with(trait):
+    """The suites with a trait, as a regular expression for --filter."""
+    names = set()
+    for module, path in source_files():
+        lines = open(path, encoding="utf-8").read().split("\n")
+        for index, line in enumerate(lines):
+            text = attribute(lines, index) if line.startswith("@Suite") else ""
+            if re.search(rf"\.{trait}\b", text):
+                names.add(f"{module}." + re.search(r"\b(?:struct|enum|class|actor)\s+(\w+)", text).group(1))
+    return pattern(names)
+
+
+def pattern(suites):
+    return "^(" + "|".join(re.escape(name) for name in sorted(suites)) + ")[./]"

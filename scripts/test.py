@@ -8,12 +8,15 @@ PASS.times: test, seconds, seconds of a processor.
 The exit status is 1 when a test failed, or did not run in a pass in which its suite promises it.
 """
 import collections
+import contextlib
 import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -24,26 +27,30 @@ FOLDER = os.path.join(ROOT, ".build", "tests")
 CORES = os.cpu_count()
 # A test that hangs must not keep the results of the others: no pass takes half as long.
 LIMIT = 35 * 60
-# Suites that are not in the first pass. Those that kill processes keep the processors busy by themselves.
-KILLING = r"^(PushwakeTests|OmemoTests|UploadTests)\."
-# It has machines, databases and servers of its own, whose leases run by the clock.
-FLEET = r"^HandlersPostgresTests\.FleetTests/"
-# They fill stores to their bounds, which takes a processor for minutes.
-FILLING = r"^XMPPModulesTests\.(BoundsTests|OldStoreTests)/"
+# What all tests together write at most, with room to spare.
+MEMORY = 4 << 30
+# The suites that run with each step twice: see TestEngine.swift.
+TWICE = "postgres" if os.environ.get("TEST_SCALE") == "full" else "postgres-twice"
+# They have real servers, on which some tests take minutes, so they are begun first.
+SERVERS = declared_tests.suites_with("realServers")
+# Each starts processes of `pushwake` again and again.
+COMMANDS = r"^PushwakeTests\."
 # It counts the system calls of a process, which others must not disturb.
 COUNTING = r"^PushwakeTests\.SystemCallKillTests/"
 
 # The width is the number of tests at once. Most of them wait for a server or a process, so there are more than cores; without a
 # limit all begin at once, and those that await something are behind a thousand others.
 Pass = collections.namedtuple("Pass", "name engine only skipped width")
-PASSES = [
-    Pass("first", "sqlite", [], [KILLING, FLEET, FILLING], 4 * CORES),
-    Pass("postgres", "postgres", [declared_tests.suites_on("postgres")], [], 4 * CORES),
-    Pass("postgres-twice", "postgres-twice", [declared_tests.suites_on("postgres-twice")], [], 4 * CORES),
-    Pass("filling", "sqlite", [FILLING], [], 4 * CORES),
-    Pass("killing", "sqlite", [KILLING], [COUNTING], 2 * CORES),
-    Pass("counting", "sqlite", [COUNTING], [], 2 * CORES),
-    Pass("fleet", "sqlite", [FLEET], [], 2 * CORES),
+# The passes of one group run side by side: what one of them waits for, another one uses.
+GROUPS = [
+    [
+        Pass("sqlite", "sqlite", [], [SERVERS, COMMANDS], 2 * CORES),
+        Pass("servers", "sqlite", [SERVERS], [], 2 * CORES),
+        Pass("commands", "sqlite", [COMMANDS], [COUNTING], CORES),
+        Pass("postgres", "postgres", [declared_tests.suites_on("postgres")], [], CORES),
+        Pass("postgres-twice", "postgres-twice", [declared_tests.suites_on(TWICE)], [], 1),
+    ],
+    [Pass("counting", "sqlite", [COUNTING], [], CORES)],
 ]
 
 
@@ -53,8 +60,8 @@ PASSES = [
 class Running:
     """A pass whose program runs."""
 
-    def __init__(self, each, prefixes):
-        self.each, self.name = each, each.name
+    def __init__(self, each, prefixes, temporary):
+        self.name, self.engine = each.name, each.engine
         self.start = time.monotonic()
         only = each.only
         if prefixes:
@@ -68,6 +75,7 @@ class Running:
             "HANDLERS_TEST_ENGINE": each.engine,
             "SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH": str(each.width),
             "TEST_TIMES": self.file("times"),
+            "TMPDIR": temporary,
         }
         self.log = open(self.file("log"), "wb")
         self.process = subprocess.Popen(
@@ -80,17 +88,22 @@ class Running:
         """Keeps the output, and shows at once what failed."""
         for line in self.process.stdout:
             self.log.write(line)
-            if line.startswith("✘".encode()):
+            if line.startswith(("✘".encode(), b"\x1b")) and "✘".encode() in line[:16]:
                 print(f"{self.name}: {line.decode(errors='replace').rstrip()}", flush=True)
 
     def file(self, kind):
         return os.path.join(FOLDER, f"{self.name}.{kind}")
 
     def finish(self):
-        self.status = self.process.wait()
+        _, status, usage = os.wait4(self.process.pid, 0)
+        self.status = self.process.returncode = os.waitstatus_to_exitcode(status)
         self.reader.join()
         self.log.close()
         self.seconds = time.monotonic() - self.start
+        # Of the program and of all processes that it started and waited for.
+        self.processor = usage.ru_utime + usage.ru_stime
+        self.count = len({each["payload"]["testID"] for each in events(self) if is_start_of_test(each["payload"])})
+        print(f"{self.name}: {self.count} tests, {self.seconds:.0f} s, status {self.status}", flush=True)
 
 
 def program():
@@ -105,6 +118,17 @@ def processor_time():
     fields = [int(field) for field in open("/proc/stat").readline().split()[1:9]]
     ticks = os.sysconf("SC_CLK_TCK")
     return (sum(fields) - fields[3] - fields[4]) / ticks, sum(fields) / ticks
+
+
+@contextlib.contextmanager
+def temporary_folder():
+    """A folder for what the tests write: in memory where that is large enough, because most of them lose no power."""
+    memory = "/dev/shm"
+    free = shutil.disk_usage(memory).free if os.path.isdir(memory) else 0
+    with tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True, dir=memory if free >= MEMORY else None) as folder:
+        # Servers and some tests run as other users.
+        os.chmod(folder, 0o755)
+        yield folder
 
 
 # MARK: What the passes left
@@ -134,10 +158,14 @@ def place(test):
     return f"{found.group(1)}/{found.group(2)}" if found else None
 
 
+def is_start_of_test(payload):
+    return payload.get("kind") == "testStarted" and place(payload["testID"]) is not None
+
+
 def print_times(passes):
-    print("\npass              tests  seconds  processors busy")
+    print("\npass              tests  seconds  of a processor")
     for each in passes:
-        print(f"{each.name:16} {each.count:6}  {each.seconds:7.1f}  {each.busy:14.0%}")
+        print(f"{each.name:16} {each.count:6}  {each.seconds:7.1f}  {each.processor:14.1f}")
     suites, tests = collections.defaultdict(lambda: [0.0, 0.0, 0]), []
     for each in passes:
         for test, (seconds, processor) in times(each).items():
@@ -197,16 +225,19 @@ def main():
     os.makedirs(FOLDER, exist_ok=True)
     for name in glob.glob(os.path.join(FOLDER, "*")):
         os.remove(name)
-    passes = []
-    for each in PASSES:
-        busy, all_time = processor_time()
-        running = Running(each, prefixes)
-        running.finish()
-        later = processor_time()
-        running.engine, running.busy = each.engine, (later[0] - busy) / (later[1] - all_time)
-        running.count = len({event["payload"]["testID"] for event in events(running) if event["payload"].get("kind") == "testStarted" and place(event["payload"]["testID"])})
-        passes.append(running)
-        print(f"{running.name}: {running.count} tests, {running.seconds:.0f} s, status {running.status}", flush=True)
+    passes, start, before = [], time.monotonic(), processor_time()
+    with temporary_folder() as temporary:
+        for group in GROUPS:
+            running = [Running(each, prefixes, temporary) for each in group]
+            waiting = [threading.Thread(target=each.finish) for each in running]
+            for thread in waiting:
+                thread.start()
+            for thread in waiting:
+                thread.join()
+            passes += running
+    after = processor_time()
+    busy = (after[0] - before[0]) / (after[1] - before[1])
+    print(f"\nAll passes took {time.monotonic() - start:.0f} s, in which the processors were busy for {busy:.0%}.")
     print_times(passes)
     wrong = failures(passes)
     if not prefixes:

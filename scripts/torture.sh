@@ -3,7 +3,8 @@
 # sessions expire and the server restarts besides. Then a worker that finds thousands of messages in a store with a million
 # requests pending, a login after a long absence, a worker that finds attacks, conversations with OMEMO under random kills, a
 # host of a thousand accounts, uploads under kills, lines that break after each byte, a million handlers through two workers, and
-# stores of which each column is altered in turn, and machines that share accounts on PostgreSQL. A store under
+# stores of which each column is altered in turn, and machines that share accounts on PostgreSQL. Every test of `make test` at full
+# scale. A store under
 # Patroni whose leader dies, where Patroni is installed.
 # The small faults of Tests/mutants.txt, each of which the tests must notice. At last each fuzz target for FUZZ_SECONDS, which is
 # long enough for 10^8 inputs in all.
@@ -56,9 +57,9 @@ HANDLERS_COUNT=1000000 HANDLERS_KILLS=$kills swift test --skip-build --disable-x
 echo "a fleet: 1000 accounts on 4 machines for ten minutes"
 swift build -c release --product fleet-proof
 .build/release/fleet-proof --seed "$seed"
-echo "handlers with each step run twice, on PostgreSQL"
+echo "every test with all of its random inputs; those of PostgreSQL also with each step run twice"
 swift build --build-tests
-HANDLERS_TEST_ENGINE=postgres-twice swift test --skip-build --disable-xctest --filter '^HandlersTests[./]'
+TEST_SCALE=full scripts/test.py
 echo "Patroni: a leader dies under a store"
 scripts/patroni-trial.sh
 echo "mutants: small faults that the tests must notice"

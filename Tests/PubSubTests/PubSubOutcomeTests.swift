@@ -7,12 +7,14 @@ import XMPPCore
 /// What the answer to each operation means, beyond items and publications.
 @Suite(.ownThread) struct PubSubOutcomeTests {
     private let node = "princely_musings"
+    private let offline: PubSubAccount
+
+    init() throws { offline = try PubSubAccount() }
 
     /// What an operation makes of an answer.
     private func outcome<Value>(
         _ operation: PubSubOperation<PubSubAnswer<Value>>, _ type: String, _ children: String
     ) async throws -> PubSubAnswer<Value>.Outcome {
-        let offline = try PubSubAccount()
         let iq = try IQ(
             element: Element(
                 parsing: "<iq type='\(type)' id='a'>\(children)</iq>", defaultNamespace: Namespaces.client))
@@ -25,7 +27,6 @@ import XMPPCore
         #expect("\(again.outcome)" == "\(context.outcome)")
         #expect(again.node == context.node)
         #expect(again.service == context.service)
-        await offline.close()
         return context.outcome
     }
 

@@ -5,7 +5,7 @@ package final class TemporaryFolder: Sendable {
     package let path: String
 
     package init() throws {
-        path = FileManager.default.temporaryDirectory.appending(component: "durable-handlers-\(UUID())").path
+        path = "\(RealDisk.temporaryFolder)/durable-handlers-\(UUID())"
         try FileManager.default.createDirectory(
             atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     }

@@ -3,6 +3,7 @@ package import Handlers
 import HandlersPostgres
 import Synchronization
 import TestServers
+import TestThreads
 package import Testing
 
 /// The engine on which these tests run. ``TestEngine/Kind/sqlite`` if the environment variable `HANDLERS_TEST_ENGINE` names no other one.
@@ -27,7 +28,10 @@ package enum TestEngine {
     /// Whether each step runs twice.
     package static let runsTwice = kind == .postgresTwice
 
-    fileprivate static func isAmong(_ kinds: [Kind]) -> Bool { kinds.contains(kind) }
+    /// At full scale each suite that names PostgreSQL also runs with each step twice.
+    fileprivate static func isAmong(_ kinds: [Kind]) -> Bool {
+        kinds.contains(kind) || kind == .postgresTwice && TestScale.isFull && kinds.contains(.postgres)
+    }
 
     private static let databases = Mutex<[String: TestDatabase]>([:])
 

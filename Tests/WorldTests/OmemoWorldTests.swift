@@ -31,7 +31,7 @@ import Testing
     )
     func freshSeeds() throws {
         let ending = try ProgramEnding(
-            of: "pushwake-omemo", ["world", "--seconds", "10"], within: .seconds(150))
+            of: "pushwake-omemo", ["world", "--seconds", "4"], within: .seconds(150))
         #expect(ending.status == 0, "\(ending)")
     }
 

@@ -627,7 +627,7 @@ import Testing
         "Z2 a NORMAL store is whole after a loss of power in the checkpoint that follows a failed one",
         arguments: FirstCheckpoint.allCases)
     func failedCheckpoint(first: FirstCheckpoint) throws {
-        for seed in 0..<8 as Range<UInt64> {
+        for seed in 0..<UInt64(TestScale.of(8, part: 2)) {
             for last in 1...40 {
                 let machine = Machine(seed: seed, synchronous: .normal)
                 var process = machine.start()
@@ -734,7 +734,7 @@ import Testing
     @Test("Z2 a bit that flips in the file is named, or found by a check, or has changed one value")
     func flippedBit() throws {
         var outcomes: [String: Int] = [:]
-        for seed in 0..<600 as Range<UInt64> {
+        for seed in 0..<UInt64(TestScale.of(600, part: 200)) {
             let machine = Machine(seed: seed)
             _ = machine.start()
             do {

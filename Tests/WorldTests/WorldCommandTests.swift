@@ -40,7 +40,7 @@ import World
 
     @Test("Z5 nothing is wrong in worlds that no run has seen before")
     func freshSeeds() throws {
-        let ending = try world("--seconds", "35")
+        let ending = try world("--seconds", "8")
         #expect(ending.status == 0, "\(ending)")
     }
 

@@ -10,7 +10,7 @@ import XMPPCore
 import TestServers
 
 /// Databases that were put back from a backup, or copied, while the server remembers how the session went on.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountCopyTests {
+@Suite(.ownThread, .realDisk, .timeLimit(.minutes(2))) struct AccountCopyTests {
     enum Restoring: CaseIterable {
         /// As a file of its own takes the place of the old one.
         case renaming

@@ -95,9 +95,11 @@ struct FuzzTarget: Sendable {
         if choice >> 48 & 1 == 0 { end += Int(choice >> 32 % 64) }
         end = min(end, input.count)
         while end < input.count, isContinuation(end) { end += 1 }
-        let count = max(0, largeBytes - input.count) / (end - start)
-        return Array(input[..<end]) + Array(repeatElement(input[start..<end], count: count).joined())
-            + Array(input[end...])
+        let length = max(0, largeBytes - input.count) / (end - start) * (end - start)
+        // Doubled, because this code is not optimized in tests.
+        var repeated = Array(input[start..<end])
+        while repeated.count < length { repeated += repeated.prefix(length - repeated.count) }
+        return input[..<end] + repeated.prefix(length) + input[end...]
     }
 }
 

@@ -27,6 +27,8 @@ package final class EjabberdServer: TestServer {
     package let process: ServerProcess
     /// Held by the server that starts.
     private static let turn = Mutex<Void>(())
+    /// Held by the test that talks to the Erlang program, whose answers are in the order of its questions.
+    private let conversation = Mutex<Void>(())
     /// Accounts to add at the next start.
     private let accounts = Mutex<[String: String]>([:])
 
@@ -114,9 +116,11 @@ package final class EjabberdServer: TestServer {
     /// Sends one line to the Erlang program, and returns the answer of one line.
     private func ask(_ command: String, _ child: ChildProcess) throws(TestServerError) -> String {
         do throws(ChildProcessError) {
-            try child.write(command + "\n")
-            let line = try child.output?.readLine(deadline: .now + .seconds(20)) { $0.hasPrefix("> ") }
-            return String(line?.dropFirst(2) ?? "")
+            return try conversation.withLock { _ throws(ChildProcessError) in
+                try child.write(command + "\n")
+                let line = try child.output?.readLine(deadline: .now + .seconds(20)) { $0.hasPrefix("> ") }
+                return String(line?.dropFirst(2) ?? "")
+            }
         } catch { throw TestServerError(.wrongState, "ejabberd does not answer: \(error.message)") }
     }
 

@@ -35,10 +35,12 @@ package struct PostgresInstallation: Sendable {
 
     /// Makes a folder for a server and its socket, which only the user of PostgreSQL may enter.
     ///
-    /// It is in `/tmp` whatever the environment says: that user may enter no folder of another user, and the path of a socket has
-    /// at most 107 bytes.
+    /// It is in memory where the environment's folder for temporary files is, else in `/tmp` whatever the environment says: that user may
+    /// enter no folder of another user, and the path of a socket has at most 107 bytes.
     package func makeFolder() throws(TestServerError) -> String {
-        let folder = "/tmp/postgres-\(UUID().uuidString)"
+        let temporary = ThisProcess.environment("TMPDIR") ?? ""
+        let base = temporary.hasPrefix("/dev/shm/") ? temporary : "/tmp"
+        let folder = "\(base)/postgres-\(UUID().uuidString)"
         try ServerProcess.writing {
             try FileManager.default.createDirectory(
                 atPath: folder, withIntermediateDirectories: false, attributes: attributes(permissions: 0o700)
@@ -53,6 +55,18 @@ package struct PostgresInstallation: Sendable {
             try data.write(to: URL(filePath: file), options: .atomic)
             try FileManager.default.setAttributes(attributes(permissions: 0o600), ofItemAtPath: file)
         }
+    }
+
+    /// Copies a folder, with the owner and the permissions of each file.
+    func copy(_ folder: String, to copy: String) throws(TestServerError) {
+        do {
+            let child = try ChildProcess("cp", ["-a", "--", folder, copy], errors: .null)
+            guard try child.waitUntilExit(deadline: .now + .seconds(120)).succeeded else {
+                throw TestServerError(.startFailed, "\(folder) could not be copied to \(copy)")
+            }
+        } catch let error as TestServerError {
+            throw error
+        } catch { throw TestServerError(.startFailed, "\(folder) was not copied: \(error)") }
     }
 
     private func attributes(permissions: Int) -> [FileAttributeKey: Any] {

@@ -60,13 +60,20 @@ package final class PostgresServer: Sendable {
     /// - Throws: ``TestServerError`` `notInstalled`, or when the cluster cannot be made.
     package convenience init(options: PostgresOptions = PostgresOptions()) throws(TestServerError) {
         try self.init(options: options, standing: Standing())
-        try installation.write(Data("\(Self.password)\n".utf8), to: "\(folder)/password")
-        try installation.run(
+        try installation.copy(Self.template.get().dataFolder, to: dataFolder)
+    }
+
+    /// A cluster that is never started: a copy of it is made in a tenth of the time that `initdb` takes.
+    private static let template = Result { () throws(TestServerError) -> PostgresServer in
+        let server = try PostgresServer(options: PostgresOptions(), standing: Standing())
+        try server.installation.write(Data("\(password)\n".utf8), to: "\(server.folder)/password")
+        try server.installation.run(
             "initdb",
             [
-                "--no-sync", "--auth=scram-sha-256", "--pwfile=\(folder)/password", "--encoding=UTF8",
-                "--locale=C", "--username=\(Self.user)", dataFolder,
-            ], in: folder)
+                "--no-sync", "--auth=scram-sha-256", "--pwfile=\(server.folder)/password", "--encoding=UTF8",
+                "--locale=C", "--username=\(user)", server.dataFolder,
+            ], in: server.folder)
+        return server
     }
 
     /// Makes a folder and reserves a port. The caller makes the data.

@@ -17,7 +17,7 @@ struct KeyNoting: AsyncHandler {
 }
 
 /// Databases that were put back from a backup, copied, moved, or taken away while a program has them open.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(3))) struct CopiedStoreTests {
+@Suite(.serialized, .ownThread, .realDisk, .timeLimit(.minutes(3))) struct CopiedStoreTests {
     /// What a backup program makes of a database, also of one that is open.
     private func backUp(_ path: String, to copy: String) throws {
         try RawConnection(path).run("VACUUM INTO '\(copy)'")

@@ -19,8 +19,7 @@ struct Folder: Sendable {
     }
 
     fileprivate init() throws {
-        let base = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
-        var template = Array("\(base)/handlers-XXXXXX".utf8CString)
+        var template = Array("\(RealDisk.temporaryFolder)/handlers-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
         // mkdtemp gives 0700; the read-only tests look at it as another user.

@@ -10,7 +10,7 @@ import XMPPCore
 import XMPPModules
 import TestServers
 
-extension OmemoOnServersTests {
+extension OmemoKillsOnServersTests {
     /// SIGKILL of our side in the middle of conversations with an independent client.
     @Suite struct OmemoKillTests {
         /// A device in a process of its own.

@@ -87,7 +87,17 @@ extension UploadSlot {
 }
 
 /// Bytes that no two places have alike.
-func pattern(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) } }
+func pattern(_ count: Int) -> [UInt8] {
+    // It comes again after so many, and millions of them cost a second each in a test that is not optimized.
+    let period = (0..<min(count, 1 << 16)).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
+    return period.count < count ? repeating(period, count) : period
+}
+
+private func repeating(_ period: [UInt8], _ count: Int) -> [UInt8] {
+    var bytes = period
+    while bytes.count < count { bytes += bytes.prefix(count - bytes.count) }
+    return bytes
+}
 
 /// The SHA-256 in hexadecimal digits.
 func digest(_ bytes: [UInt8]) -> String {

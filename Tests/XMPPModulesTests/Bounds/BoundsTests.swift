@@ -10,7 +10,7 @@ import XMPPCore
 /// Everything that others can fill is filled some times over, each in a process of its own.
 @Suite(.ownThread, .timeLimit(.minutes(10))) struct BoundsTests {
     @Test(
-        "X20 what others fill ten times over stays within its rows and bytes, within the memory of a worker, and the next wake reads no more of it",
+        "X20 what others fill some times over stays within its rows and bytes, within the memory of a worker, and the next wake reads no more of it",
         arguments: Flood.allCases)
     func flood(_ flood: Flood) async throws {
         let folder = try TemporaryFolder()
@@ -19,6 +19,7 @@ import XMPPCore
             let filled = try BoundedAccount(path, flood.modules)
             try flood.prepare(filled)
             let number = flood.tables[0].rows
+            let times = TestScale.of(10, part: 2)
             try flood.fill(filled, 0..<number)
             for table in flood.tables {
                 let count = try filled.number("SELECT count(*) FROM \(table.name)")
@@ -26,7 +27,7 @@ import XMPPCore
                     (table.rows * 9 / 10...table.rows).contains(count), "\(count) rows in \(table.name)")
             }
             let before = try BoundedAccount.pagesOfWake(path, flood.modules)
-            try PhysicalMemory.withinWorker { try flood.fill(filled, number..<10 * number) }
+            try PhysicalMemory.withinWorker { try flood.fill(filled, number..<times * number) }
             for table in flood.tables {
                 let count = try filled.number("SELECT count(*) FROM \(table.name)")
                 try #require(count <= table.rows, "\(count) rows in \(table.name), not \(table.rows)")
@@ -53,11 +54,13 @@ import XMPPCore
                 "<message id='\(n)' from='no address @'><body>\(String(repeating: "x", count: bytes))</body></message>"
             }
             var events = filled.account.events.makeAsyncIterator()
+            let large = TestScale.of(400, part: 100)
             // The code that takes stanzas in does not count.
             try filled.receive((0..<10).lazy.map { unreadable($0, 200_000) })
             try PhysicalMemory.withinWorker {
-                try filled.receive((0..<10 * EventHub.waiting).lazy.map { unreadable($0, 10) })
-                try filled.receive((0..<400).lazy.map { unreadable($0, 200_000) })
+                try filled.receive(
+                    (0..<TestScale.of(10, part: 2) * EventHub.waiting).lazy.map { unreadable($0, 10) })
+                try filled.receive((0..<large).lazy.map { unreadable($0, 200_000) })
             }
             filled.account.hub.finish()
             var ids: [String] = []
@@ -66,7 +69,7 @@ import XMPPCore
                 ids.append(element["id"]?.string ?? "")
             }
             // The newest are there, in order.
-            let last = Array((400 - ids.count..<400).map(String.init))
+            let last = Array((large - ids.count..<large).map(String.init))
             try #require(ids == last && (5...10).contains(ids.count), "\(ids.count): \(ids.first ?? "")")
         }
     }
