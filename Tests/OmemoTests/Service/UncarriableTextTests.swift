@@ -10,7 +10,7 @@ import XMPPCore
 @testable import Omemo
 
 /// Text that only encryption can bring: no stanza could hold it.
-@Suite(.ownThread, .timeLimit(.minutes(2))) struct UncarriableTextTests {
+@Suite(.ownThread) struct UncarriableTextTests {
     /// A world with Juliet's device and one of Romeo's, whose store is on an engine.
     private func world(onPostgres: Bool, _ databases: Kept<[TestDatabase]>) throws -> (
         World, World.Client, World.Client
