@@ -240,6 +240,8 @@ func upload(_ configuration: inout AccountConfiguration, _ romeo: JID, _ photo: 
     _ = try await account.perform {
         try account.uploads.send(balcony, to: romeo, then: Chat.sent(), in: $0)
     }
+    // snippet.privateHosts
+    configuration.modules = .standard + [UploadModule(privateHosts: ["chat.lan"])]
     // snippet.encrypting
     _ = try await account.perform { step in
         try account.uploads.upload(photo, encrypting: true, then: Album.encrypted(reader: romeo), in: step)

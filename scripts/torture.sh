@@ -2,9 +2,9 @@
 # The long kill tests: random kills against the embedded server, Prosody and ejabberd; with the first two, lines break,
 # sessions expire and the server restarts besides. Then a worker that finds thousands of messages in a store with a million
 # requests pending, a login after a long absence, a worker that finds attacks, conversations with OMEMO under random kills, a
-# host of a thousand accounts, uploads under kills, lines that break after each byte, a million handlers through two workers, and
-# stores of which each column is altered in turn, and machines that share accounts on PostgreSQL. Every test of `make test` at full
-# scale. A store under
+# host of a thousand accounts, one with a silent server, uploads under kills, lines that break after each byte, a million handlers through
+# two workers, stores of which each column is altered in turn, and machines that share accounts on PostgreSQL. Every test of
+# `make test` at full scale. A store under
 # Patroni whose leader dies, where Patroni is installed.
 # The small faults of Tests/mutants.txt, each of which the tests must notice. At last each fuzz target for FUZZ_SECONDS, which is
 # long enough for 10^8 inputs in all.
@@ -46,6 +46,8 @@ echo "OMEMO: 1000 messages with each version on each server"
 OMEMO_MESSAGES=1000 swift test --skip-build --disable-xctest --filter OmemoKillTests/randomKills
 echo "a host of 1000 accounts: 200 kills on each server"
 HOST_ACCOUNTS=1000 HOST_KILLS=200 swift test --skip-build --disable-xctest --filter HostKillTests
+echo "a host with 640 accounts of a silent server beside 100 of another one"
+HOST_SILENT=640 HOST_GOOD=100 swift test --skip-build --disable-xctest --filter SilentServerTests
 echo "uploads: killed at each place, twelve times each"
 UPLOAD_HITS=12 swift test --skip-build --disable-xctest --filter UploadKillTests
 echo "lines that break after each byte"

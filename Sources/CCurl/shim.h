@@ -29,12 +29,22 @@ static inline CURLcode dh_curl_set_header(CURL *handle, curl_write_callback call
 static inline CURLcode dh_curl_set_progress(CURL *handle, curl_xferinfo_callback callback) {
     return curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, callback);
 }
+static inline CURLcode dh_curl_set_open(CURL *handle, curl_opensocket_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, callback);
+}
 static inline CURLcode dh_curl_get_number(CURL *handle, CURLINFO info, long *value) {
     return curl_easy_getinfo(handle, info, value);
 }
+
+// What libcurl does without the callback. `addr` is an array in name only: the address has `addrlen` bytes.
+static inline curl_socket_t dh_curl_open(const struct curl_sockaddr *address) {
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+static inline const void *dh_curl_address(const struct curl_sockaddr *address) { return &address->addr; }
 
 // Macros over long constants and casts.
 static const long dh_curl_global_default = CURL_GLOBAL_DEFAULT;
 static const long dh_curl_http_1_1 = CURL_HTTP_VERSION_1_1;
 static const long dh_curl_tls_1_2 = CURL_SSLVERSION_TLSv1_2;
 static const size_t dh_curl_read_abort = CURL_READFUNC_ABORT;
+static const curl_socket_t dh_curl_no_socket = CURL_SOCKET_BAD;

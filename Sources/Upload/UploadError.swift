@@ -1,3 +1,4 @@
+import Platform
 import XMPPAccount
 import XMPPTransport
 public import XMPPCore
@@ -53,6 +54,13 @@ public struct UploadError: DetailedError, CodedError, Hashable, Codable {
         return error
     }
 
+    static func privateAddress(_ address: SocketAddress) -> UploadError {
+        UploadError(
+            .privateAddress,
+            "the web server is at \(address.text), on this machine or in a private network; if it may be reached there, name its host in UploadModule(privateHosts:)"
+        )
+    }
+
     init(_ error: AESGCMError) {
         switch error.code {
         case .wrongSize: self.init(.malformed, error.message)
@@ -64,7 +72,8 @@ public struct UploadError: DetailedError, CodedError, Hashable, Codable {
 
     /// Whether a new slot cannot help.
     var isFinal: Bool {
-        [.tooLarge, .fileMissing, .fileChanged, .fileUnreadable, .invalidFile].contains(code)
+        [.tooLarge, .fileMissing, .fileChanged, .fileUnreadable, .invalidFile, .privateAddress]
+            .contains(code)
     }
 }
 
@@ -97,6 +106,8 @@ extension ErrorCode where Failure == UploadError {
     public static var tls: Self { Self(rawValue: "tls") }
     /// The web server was not reached, or the line broke or stood still.
     public static var connection: Self { Self(rawValue: "connection") }
+    /// The web server's address is on this machine or in a private network, and its host is not among `privateHosts`.
+    public static var privateAddress: Self { Self(rawValue: "private-address") }
     /// The account does not send the message. For example, it has left the room.
     public static var notSent: Self { Self(rawValue: "not-sent") }
     /// The program canceled it.

@@ -35,18 +35,25 @@ public struct UploadModule: LibraryModule, AccountModule {
     /// nothing here.
     package let retry: RetryPolicy
     let limits: HTTPRequest.Limits
+    let reach: HTTPReach
 
     /// Makes the module.
     ///
     /// - Parameters:
     ///   - service: The upload service; nil for the one that the server names.
     ///   - trust: Which certificate authorities a web server is believed by; nil for those of the account's configuration.
+    ///   - privateHosts: Hosts of web servers that may be on this machine or in a private network, such as that of the account's own
+    ///     server: names, each with the names below it, or IP addresses. Another host that resolves to loopback, private, carrier,
+    ///     link-local, unique-local or reserved addresses is not connected to.
+    ///   - proxy: The address of the proxy through which all web servers are reached, such as `http://proxy.example:3128`; nil for
+    ///     none. The environment's is not used. The proxy decides where it connects, so `privateHosts` means nothing then.
     ///   - retry: How often a file is tried, each time with a new slot, and how long it waits in between.
     ///   - connecting: How long connecting to a web server may take, a millisecond or more.
     ///   - stalled: How long a transfer may make no progress, a second or more; a part of a second is dropped.
     ///   - longest: How long one transfer may take, a millisecond or more, at most a week.
     public init(
-        service: JID? = nil, trust: AccountConfiguration.Trust? = nil,
+        service: JID? = nil, trust: AccountConfiguration.Trust? = nil, privateHosts: [String] = [],
+        proxy: String? = nil,
         retry: RetryPolicy = RetryPolicy(attempts: 10, firstDelay: .seconds(2), longestDelay: .seconds(900)),
         connecting: Duration = .seconds(30), stalled: Duration = .seconds(60),
         longest: Duration = .seconds(6 * 3600)
@@ -55,6 +62,7 @@ public struct UploadModule: LibraryModule, AccountModule {
         self.trust = trust
         self.retry = retry
         limits = HTTPRequest.Limits(connecting: connecting, stalled: stalled, total: longest)
+        reach = HTTPReach(privateHosts: privateHosts, proxy: proxy)
     }
 
     package func install(in hooks: inout ModuleHooks) {

@@ -11,14 +11,15 @@ extension Uploads {
     ///
     /// The file takes its name once all of it has come and, if it was encrypted, once its tag has been verified; until then it
     /// has another name beside it, and what is not whole is removed. A link comes from another user: its server learns this
-    /// machine's address, and the name of the file is not taken from it.
+    /// machine's address, and the name of the file is not taken from it. It may lead to hosts of the public internet only, and to
+    /// those that the module's `privateHosts` name.
     ///
     /// - Parameters:
     ///   - link: An address of `https`, or a link of `aesgcm` (XEP-0454).
     ///   - path: Where it is to be; nothing may be there, and its folder must be.
     ///   - maximumSize: How many bytes are taken at most, 1 or more.
     /// - Returns: How many bytes the file has.
-    /// - Throws: ``UploadError`` `malformed` for what is no link, `tooLarge`, `httpStatus`, `tls`, `connection`,
+    /// - Throws: ``UploadError`` `malformed` for what is no link, `tooLarge`, `httpStatus`, `tls`, `connection`, `privateAddress`,
     ///   `undecryptable`, `fileExists`, `fileMissing`, `fileUnreadable`, `cancelled` when the task is;
     ///   ``/XMPPAccount/AccountError`` `missingModule`.
     @discardableResult
@@ -27,13 +28,14 @@ extension Uploads {
     ) async throws -> Int64 {
         let module: UploadModule = try account.module()
         let secret = AesgcmLink(link)
-        let address: String
+        let address: ForeignText
         do { address = try UploadSlot.address(secret?.address ?? link.foreignText) } catch {
             throw UploadError(
                 .malformed, "this is no link to a file: it begins with https:// or is one of aesgcm")
         }
         let request = HTTPRequest(
-            address: address, trust: module.trust ?? account.configuration.trust, limits: module.limits)
+            address: address, trust: module.trust ?? account.configuration.trust, limits: module.limits,
+            reach: module.reach)
         let control = HTTPControl()
         return try await onThread(control) {
             try FileGet(request: request, secret: secret, path: path, maximumSize: maximumSize).run(control)

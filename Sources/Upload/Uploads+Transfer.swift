@@ -34,7 +34,8 @@ extension Uploads {
         let module: UploadModule = try account.module()
         let put = FilePut(
             path: row.file.path, type: row.file.type, identity: row.identity, isEncrypted: row.isEncrypted,
-            slot: slot, trust: module.trust ?? account.configuration.trust, limits: module.limits)
+            slot: slot, trust: module.trust ?? account.configuration.trust, limits: module.limits,
+            reach: module.reach)
         let control = HTTPControl { [account] sent in
             account.report(UploadEvent(upload: row.id, change: .progress(sent: sent, size: row.size)))
         }

@@ -25,11 +25,12 @@ extension AccountLoop {
                 resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))",
                 derivations: account.host?.derivations)
             let (events, mailbox, gate) = (events, account.mailbox, account.host?.gate)
+            let server = ServerPlace(account.configuration)
             openers[attempt] = Task(executorPreference: events) {
                 let result: Result<StreamOpener.Opening, any Error>
                 do {
-                    try await gate?.enter()
-                    defer { gate?.leave() }
+                    try await gate?.enter(server)
+                    defer { gate?.leave(server) }
                     result = .success(try await opener.open(on: events))
                 } catch {
                     result = .failure(error)

@@ -115,6 +115,8 @@ struct Reconnection {
     /// Returns the error that ends reconnection when it repeats.
     private static func refusal(_ error: any Error) -> AccountError? {
         switch error {
+        // A reason of the server's own, which says nothing about what it is trusted for (RFC 5802 section 7, `other-error`).
+        case let error as SASLError where error.code == .refused: return nil
         case let error as SASLError:
             return AccountError(.untrustedServer, error.message, cause: error)
         case let error as TransportError where error.isAboutTrust:

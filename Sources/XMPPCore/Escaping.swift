@@ -76,6 +76,32 @@ enum Escaping {
         return isNoncharacter ? ("\u{FFFD}", 3) : nil
     }
 
+    /// Returns a text with U+FFFD in place of what XML cannot carry, as it would be read after it was written.
+    static func carriable(_ text: String) -> String {
+        var text = text
+        var bytes: [UInt8] = []
+        var start = 0
+        text.withUTF8 { source in
+            for index in source.indices where source[index] < 0x20 || source[index] == 0xEF {
+                guard let length = forbidden(in: source, at: index) else { continue }
+                bytes += source[start..<index]
+                bytes += "\u{FFFD}".utf8
+                start = index + length
+            }
+            if start > 0 { bytes += source[start...] }
+        }
+        return start > 0 ? String(decoding: bytes, as: UTF8.self) : text
+    }
+
+    /// Returns the length of a character that XML cannot carry (XML 1.0 section 2.2); nil for another one.
+    private static func forbidden(in source: UnsafeBufferPointer<UInt8>, at index: Int) -> Int? {
+        switch source[index] {
+        case 0x09, 0x0A, 0x0D: nil
+        case 0x00..<0x20: 1
+        default: replacement(in: source, at: index) { _ in nil }?.length
+        }
+    }
+
     // MARK: Names
 
     static func append(name: ForeignText, to bytes: inout [UInt8]) {

@@ -38,6 +38,10 @@ public struct ForeignText: Sendable {
     /// Whether there are no bytes.
     public var isEmpty: Bool { string.utf8.isEmpty }
 
+    /// The text with U+FFFD in place of each character that XML cannot carry: the control characters but tab, line feed and carriage
+    /// return, U+FFFE and U+FFFF (XML 1.0 section 2.2). For text that came another way, such as encrypted.
+    package var carriable: ForeignText { ForeignText(Escaping.carriable(string)) }
+
     /// Returns whether the bytes start with those of another text.
     ///
     /// - Parameter prefix: The other text.

@@ -36,6 +36,9 @@ package final class DNSServer: Sendable {
     private struct State {
         var zone: [String: [Record]]
         var mood = Mood.truthful
+        /// Moods about single names.
+        var moods: [String: Mood] = [:]
+        var delays: [String: Duration] = [:]
         var questions: [String] = []
     }
 
@@ -84,6 +87,14 @@ package final class DNSServer: Sendable {
     /// Changes how queries are answered.
     package func set(_ mood: Mood) { state.withLock { $0.mood = mood } }
 
+    /// Changes how queries for one name are answered.
+    package func set(_ mood: Mood, for name: String) { state.withLock { $0.moods[name] = mood } }
+
+    /// Has the server think about a name, and so about all that come after it.
+    package func delay(_ duration: Duration, for name: String) {
+        state.withLock { $0.delays[name] = duration }
+    }
+
     // MARK: - Answers (RFC 1035 section 4)
 
     private static let types: [UInt16: String] = [1: "A", 28: "AAAA", 33: "SRV"]
@@ -94,9 +105,12 @@ package final class DNSServer: Sendable {
         let type = UInt16(request[end]) << 8 | UInt16(request[end + 1])
         let (mood, records) = state.withLock { state in
             state.questions.append("\(Self.types[type] ?? String(type)) \(name)")
-            return (state.mood, state.zone[name.lowercased()])
+            return (state.moods[name.lowercased()] ?? state.mood, state.zone[name.lowercased()])
         }
         if mood == .silent { return nil }
+        if let delay = state.withLock({ $0.delays[name.lowercased()] }) {
+            usleep(UInt32(delay / .microseconds(1)))
+        }
         let data = mood == .failing ? [] : (records ?? []).compactMap { Self.data($0, type: type) }
         let code: UInt8 = mood == .failing ? 2 : records == nil ? 3 : 0
         // An authoritative answer, with the flag that the query wanted recursion.

@@ -98,6 +98,25 @@ import XMPPCore
             refusal { try slot("https://h/f", headers: "<header name='Cookie'>é</header>") } == .invalidSlot)
     }
 
+    @Test("X27 the name of a header is bounded before it is compared with anything")
+    func headerNames() throws {
+        let header = { (name: String) in "<header name='\(name)'>1</header>" }
+        let limit = UploadSlot.longestHeaderName
+        // 100 KB of combining marks: comparing them as a String takes seconds, each time.
+        let marks = String(repeating: "\u{301}", count: 50_000)
+        let start = ContinuousClock.now
+        for name in [marks, "Cookie" + marks, String(repeating: "a", count: limit + 1)] {
+            #expect(refusal { try slot("https://h/f", headers: header(name)) } == .invalidSlot)
+        }
+        #expect(ContinuousClock.now - start < .seconds(5))
+        #expect(try slot("https://h/f", headers: header(String(repeating: "a", count: limit))).headers == [])
+        // Letters only have two cases.
+        #expect(try slot("https://h/f", headers: header("COOKIE")).headers.count == 1)
+        for name in ["Cook\u{C9}e", "Coo\u{212A}ie", "\u{43}ookie\u{301}", "Cookie ", "cooki"] {
+            #expect(try slot("https://h/f", headers: header(name)).headers == [], "\(name)")
+        }
+    }
+
     @Test("X27 an answer without a slot is refused")
     func missing() throws {
         #expect(refusal { try UploadSlot(nil) } == .invalidSlot)

@@ -67,7 +67,8 @@ import XMPPTestKit
                     let got = server.folder.path + "/got-\(count)-\(attempt)"
                     let get = FileGet(
                         request: HTTPRequest(
-                            address: files[attempt - 1].address.string, trust: put.trust, limits: put.limits),
+                            address: files[attempt - 1].address, trust: put.trust, limits: put.limits,
+                            reach: .local),
                         secret: files[attempt - 1].secret, path: got, maximumSize: Int64(count))
                     #expect(try await onThread(HTTPControl()) { try get.run(HTTPControl()) } == Int64(count))
                     #expect(try [UInt8](Data(contentsOf: URL(filePath: got))) == bytes)
@@ -181,8 +182,8 @@ import XMPPTestKit
         maximum: Int64 = 1000
     ) async -> ErrorCode<UploadError>? {
         let request = HTTPRequest(
-            address: server.address(place), trust: .file(path: server.certificates.authorityFile),
-            limits: .init())
+            address: ForeignText(server.address(place)),
+            trust: .file(path: server.certificates.authorityFile), limits: .init(), reach: .local)
         let get = FileGet(
             request: request, secret: secret, path: server.folder.path + "/" + name, maximumSize: maximum)
         do {

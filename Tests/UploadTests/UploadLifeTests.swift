@@ -197,13 +197,13 @@ import XMPPModules
     private func withSlot(
         _ place: String, to recipient: String? = "bob@example.test", retry: RetryPolicy = .never,
         failures: Int = 0,
-        others: [any AccountModule] = [], maximumOutbox: Int = 1000,
+        others: [any AccountModule] = [], maximumOutbox: Int = 1000, privateHosts: [String] = ["localhost"],
         _ body: (OfflineHome, WebServer, UploadID) async throws -> Void
     ) async throws {
         try await closing(WebServer()) { server in
             let module = UploadModule(
                 service: try JID("up.example.test"), trust: .file(path: server.certificates.authorityFile),
-                retry: retry)
+                privateHosts: privateHosts, retry: retry)
             try await withHome(module, others: others, maximumOutbox: maximumOutbox) { home, file in
                 let id = try home.start(file, to: recipient, failures: failures)
                 try home.answerSlot(put: server.address(place))
@@ -240,6 +240,18 @@ import XMPPModules
                 return try home.noted.count == 1
             }
             #expect(try server.requests.count == 1 && home.outbox.filter { $0.name == "message" }.count == 1)
+        }
+    }
+
+    @Test("X27 a slot that leads to this machine ends the upload at once: another one would not help")
+    func privateSlot() async throws {
+        let retry = RetryPolicy(attempts: 3, firstDelay: .zero)
+        try await withSlot("take/f", retry: retry, privateHosts: ["up.example.test"]) { home, server, _ in
+            try await eventually("the end") {
+                try await home.drain()
+                return try home.noted == ["photo.jpg failed private-address"]
+            }
+            #expect(try server.requests.isEmpty && home.states.isEmpty)
         }
     }
 

@@ -133,6 +133,28 @@ import XMPPTestKit
         }
     }
 
+    @Test("X4 a lookup that fails for one name, for a moment, stops no account")
+    func lookupFails() async throws {
+        try await withRig { rig in
+            let names = try DNSServer([
+                Self.secureName: [.service(priority: 0, weight: 0, port: 0, host: ".")],
+                Self.plainName: [service(rig.server.startTLSPort)], "xmpp.test": [.address("127.0.0.1")],
+            ])
+            let account = try account(rig, names)
+            let events = account.events
+            try await account.connect()
+            names.set(.failing, for: Self.plainName)
+            let before = names.questions.count
+            rig.server.dropConnections()
+            try await eventually("two more lookups") { names.questions.count >= before + 4 }
+            names.set(.truthful, for: Self.plainName)
+            for await event in events {
+                if case .stopped(let error) = event { Issue.record("\(error)") }
+                if ["resumed", "stopped"].contains(event.name.prefix(7)) { break }
+            }
+        }
+    }
+
     // MARK: see-other-host (RFC 6120 section 4.9.3.19)
 
     /// Sends who logs in somewhere else.

@@ -156,10 +156,13 @@ import XMPPCore
         #expect(reason(reconnection.failed(expired, using: &generator)) == .untrustedServer)
     }
 
-    @Test("X8 a network that is away is tried for ever")
+    @Test("X8 a network that is away is tried for ever, and so is a server that has reasons of its own")
     func forEver() {
         var generator = SeededGenerator(seed: 6)
         var reconnection = Reconnection()
+        for _ in 0..<100 {
+            #expect(wait(reconnection.failed(SASLError(.refused, "no"), using: &generator)) != nil)
+        }
         for code in [
             ErrorCode<TransportError>.refused, .unreachable, .timedOut, .nameNotFound, .connectionReset,
         ] {

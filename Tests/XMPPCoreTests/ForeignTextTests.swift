@@ -154,6 +154,30 @@ import Testing
         #expect(IQ.Kind(ForeignText(String(repeating: "a", count: 1 << 20))) == nil)
     }
 
+    @Test("X19 what XML cannot carry is replaced as the serializer replaces it, and nothing else is")
+    func carriable() throws {
+        // Every character around the borders, each beside others of its length.
+        let borders: [UInt32] = [
+            0, 1, 8, 9, 0xA, 0xB, 0xC, 0xD, 0xE, 0x1F, 0x20, 0x7F, 0x80, 0x9F, 0xD7FF, 0xE000, 0xEFFF, 0xF000,
+            0xFFFC,
+            0xFFFD, 0xFFFE, 0xFFFF, 0x1_0000, 0x1_FFFE, 0x10_FFFF,
+        ]
+        let scalars = borders.compactMap(Unicode.Scalar.init)
+        try #require(scalars.count == borders.count)
+        for first in scalars {
+            for second in scalars {
+                let text = ForeignText("x\(Character(first))\(Character(second))y")
+                let written = Element("a", namespace: "urn:x", text: text)
+                let read = try Element(parsing: written.serialized())
+                #expect(text.carriable == read.text, "\(first.value) \(second.value)")
+                #expect(text.carriable.carriable == text.carriable)
+            }
+        }
+        #expect(ForeignText("").carriable == "" && ForeignText("\u{0}").carriable == "\u{FFFD}")
+        // In linear time, where all of it is replaced.
+        #expect(ForeignText(String(repeating: "\u{0}", count: 1 << 20)).carriable.utf8.count == 3 << 20)
+    }
+
     @Test("X19 an address is compared as bytes, and a dot with a mark behind it parts labels")
     func addresses() throws {
         let jid = try JID("juliet@capulet.example/e\u{301}")

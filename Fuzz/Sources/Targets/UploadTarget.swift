@@ -19,7 +19,7 @@ extension FuzzTarget {
     private static func check(_ slot: UploadSlot) throws {
         for address in [slot.put, slot.get] {
             try require(
-                address.lowercased().hasPrefix("https://")
+                address.string.lowercased().hasPrefix("https://")
                     && address.utf8.allSatisfy { (0x21...0x7E).contains($0) },
                 "the address \(address) is taken")
         }

@@ -124,7 +124,8 @@ struct OmemoArrival {
         guard let text = String(validating: plaintext, as: UTF8.self) else {
             throw OmemoError(.envelopeRejected, "what was decrypted is no text")
         }
-        return OmemoContent(body: text)
+        // A stanza could not hold what is replaced, and a database on PostgreSQL no U+0000.
+        return OmemoContent(body: ForeignText(text).carriable)
     }
 
     /// Reports to the program that a message could not be read.

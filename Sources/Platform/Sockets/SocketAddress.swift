@@ -49,6 +49,19 @@ package struct SocketAddress: Hashable, Sendable {
         return inet_pton(AF_INET, text, &v4) == 1 || inet_pton(AF_INET6, text, &v6) == 1
     }
 
+    /// The address without port and scope: 4 bytes of IPv4, 16 of IPv6, none of another family.
+    var hostBytes: [UInt8] {
+        bytes.withUnsafeBytes { raw in
+            switch family {
+            case AF_INET where raw.count >= MemoryLayout<sockaddr_in>.size:
+                withUnsafeBytes(of: raw.loadUnaligned(as: sockaddr_in.self).sin_addr) { Array($0) }
+            case AF_INET6 where raw.count >= MemoryLayout<sockaddr_in6>.size:
+                withUnsafeBytes(of: raw.loadUnaligned(as: sockaddr_in6.self).sin6_addr) { Array($0) }
+            default: []
+            }
+        }
+    }
+
     /// Lends it to a system call.
     func withAddress(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
         bytes.withUnsafeBytes { raw in

@@ -1,6 +1,7 @@
 import CCurl
 import Handlers
 import XMPPAccount
+import XMPPCore
 
 /// Owns a handle of libcurl's easy interface, and what is lent to it.
 ///
@@ -29,7 +30,7 @@ final class CurlHandle {
 
     /// Sets everything that a request says, and what holds for all of them.
     func prepare(_ request: HTTPRequest) throws(UploadError) {
-        try set(CURLOPT_URL, request.address)
+        try set(CURLOPT_URL, request.address.string)
         // Whatever an answer says: no other scheme, and no other place.
         try set(CURLOPT_PROTOCOLS_STR, "https")
         try set(CURLOPT_REDIR_PROTOCOLS_STR, "https")
@@ -39,6 +40,9 @@ final class CurlHandle {
         // libcurl must touch no signal of the program; the thread blocks them.
         try set(CURLOPT_NOSIGNAL, 1)
         try set(CURLOPT_NOPROGRESS, 0)
+        // An empty text is no proxy, whatever the environment says, and no host that the proxy is not for.
+        try set(CURLOPT_PROXY, request.reach.proxy ?? "")
+        try set(CURLOPT_NOPROXY, "")
         try secure(request.trust)
         try limit(request.limits)
         try set(request.headers)

@@ -13,6 +13,7 @@ struct FilePut: Sendable {
     var slot: UploadSlot
     var trust: AccountConfiguration.Trust
     var limits: HTTPRequest.Limits
+    var reach: HTTPReach
 
     /// The media type of a file that is encrypted: the service shall not learn more.
     static let encryptedType = "application/octet-stream"
@@ -24,7 +25,7 @@ struct FilePut: Sendable {
     func run(_ control: HTTPControl) throws -> UploadedFile {
         let file = try LocalFile(path)
         try file.check(identity)
-        let link = isEncrypted ? AesgcmLink(to: ForeignText(slot.get)) : nil
+        let link = isEncrypted ? AesgcmLink(to: slot.get) : nil
         let body = try FileBody(file, size: identity.size, cipher: link?.cipher(encrypting: true))
         try UploadFailpoint.putting.hit()
         let status = try HTTPExchange.put(request, control) { try body.read(into: $0) }
@@ -36,13 +37,14 @@ struct FilePut: Sendable {
         }
         try file.check(identity)
         try UploadFailpoint.put.hit()
-        return UploadedFile(address: ForeignText(slot.get), secret: link)
+        return UploadedFile(address: slot.get, secret: link)
     }
 
     private var request: HTTPRequest {
-        var request = HTTPRequest(address: slot.put, headers: slot.headers, trust: trust, limits: limits)
+        var request = HTTPRequest(
+            address: slot.put, headers: slot.headers, trust: trust, limits: limits, reach: reach)
         request.size = FileBody.size(of: identity.size, encrypted: isEncrypted)
-        if let type { request.headers.append(.init(name: "Content-Type", value: type)) }
+        if let type { request.headers.append(.init(name: "Content-Type", value: ForeignText(type))) }
         return request
     }
 }

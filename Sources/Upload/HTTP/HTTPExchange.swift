@@ -1,19 +1,25 @@
 import CCurl
 import Handlers
+import Platform
+import XMPPCore
 
 /// One exchange with a web server through libcurl. It blocks, so it belongs on a thread of its own.
 ///
 /// ```text
-/// HTTPRequest ──▶ CurlHandle ──▶ read (what is put) ──▶ web server ──▶ write (what is got) ──▶ status
-///                                 HTTPControl: progress, cancel
+/// HTTPRequest ──▶ CurlHandle ──▶ open ──▶ read (what is put) ──▶ web server ──▶ write (what is got) ──▶ status
+///                  HTTPReach: addresses      HTTPControl: progress, cancel
 /// ```
 final class HTTPExchange {
+    private let request: HTTPRequest
     private let control: HTTPControl
     private let read: (UnsafeMutableRawBufferPointer) throws -> Int
     private let write: (UnsafeRawBufferPointer) throws -> Void
     /// The error of `read` or `write`: libcurl is stopped, and the error is thrown after it has returned.
     private var parked: (any Error)?
     private var headerBytes = 0
+    /// The last address that may not be connected to.
+    private var refused: SocketAddress?
+    private var hasOpened = false
     private var reported: (bytes: Int64, at: ContinuousClock.Instant)?
 
     /// The maximum size of the headers of an answer in bytes.
@@ -24,10 +30,11 @@ final class HTTPExchange {
     static let reportInterval = Duration.milliseconds(250)
 
     private init(
-        _ control: HTTPControl, read: @escaping (UnsafeMutableRawBufferPointer) throws -> Int,
+        _ request: HTTPRequest, _ control: HTTPControl,
+        read: @escaping (UnsafeMutableRawBufferPointer) throws -> Int,
         write: @escaping (UnsafeRawBufferPointer) throws -> Void
     ) {
-        (self.control, self.read, self.write) = (control, read, write)
+        (self.request, self.control, self.read, self.write) = (request, control, read, write)
     }
 
     /// Puts.
@@ -37,17 +44,17 @@ final class HTTPExchange {
     ///   - control: Reports and cancels.
     ///   - body: Fills a buffer with the next bytes; it must give as many in all as the size says.
     /// - Returns: The status.
-    /// - Throws: ``UploadError`` `tls`, `connection`, `cancelled`; what `body` throws.
+    /// - Throws: ``UploadError`` `tls`, `connection`, `privateAddress`, `cancelled`; what `body` throws.
     static func put(
         _ request: HTTPRequest, _ control: HTTPControl,
         body: @escaping (UnsafeMutableRawBufferPointer) throws -> Int
     ) throws -> Int {
         var answered = 0
-        return try HTTPExchange(control, read: body) { piece in
+        return try HTTPExchange(request, control, read: body) { piece in
             // An answer says nothing beyond its status.
             answered += piece.count
             guard answered <= answerLimit else { throw Self.tooMuch }
-        }.perform(request)
+        }.perform()
     }
 
     /// Gets.
@@ -62,7 +69,7 @@ final class HTTPExchange {
         _ request: HTTPRequest, _ control: HTTPControl,
         sink: @escaping (UnsafeRawBufferPointer) throws -> Void
     ) throws -> Int {
-        try HTTPExchange(control, read: { _ in 0 }, write: sink).perform(request)
+        try HTTPExchange(request, control, read: { _ in 0 }, write: sink).perform()
     }
 
     private static var tooMuch: UploadError {
@@ -72,7 +79,7 @@ final class HTTPExchange {
 
     // MARK: libcurl
 
-    private func perform(_ request: HTTPRequest) throws -> Int {
+    private func perform() throws -> Int {
         let handle = try CurlHandle()
         try handle.prepare(request)
         let code = withExtendedLifetime(self) {
@@ -81,6 +88,7 @@ final class HTTPExchange {
         }
         if let parked { throw parked }
         if control.wasCanceled { throw UploadError(.cancelled, "the transfer was canceled") }
+        if let refused, !hasOpened { throw UploadError.privateAddress(refused) }
         let status = handle.status
         // A server that refuses may close before it has read all: its status says more than the broken line.
         if code == CURLE_OK || [CURLE_SEND_ERROR, CURLE_RECV_ERROR].contains(code) && status >= 300 {
@@ -104,7 +112,13 @@ final class HTTPExchange {
         dh_curl_set_progress(handle.pointer) { exchange, _, _, _, sent in
             HTTPExchange.of(exchange).report(Int64(sent))
         }
-        for option in [CURLOPT_READDATA, CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_XFERINFODATA] {
+        dh_curl_set_open(handle.pointer) { exchange, _, address in
+            HTTPExchange.of(exchange).open(address)
+        }
+        for option in [
+            CURLOPT_READDATA, CURLOPT_WRITEDATA, CURLOPT_HEADERDATA, CURLOPT_XFERINFODATA,
+            CURLOPT_OPENSOCKETDATA,
+        ] {
             dh_curl_set_pointer(handle.pointer, option, own)
         }
     }
@@ -112,6 +126,20 @@ final class HTTPExchange {
     private static func of(_ pointer: UnsafeMutableRawPointer?) -> HTTPExchange {
         // Set for every callback, to an object that lives as long as they are called.
         Unmanaged<HTTPExchange>.fromOpaque(pointer!).takeUnretainedValue()
+    }
+
+    /// Called for each address of the host in turn, after its name was looked up.
+    private func open(_ address: UnsafeMutablePointer<curl_sockaddr>?) -> curl_socket_t {
+        guard let address else { return dh_curl_no_socket }
+        let target = SocketAddress(
+            UnsafeRawBufferPointer(
+                start: dh_curl_address(address), count: Int(address.pointee.addrlen)))
+        guard request.reach.allows(request.address, at: target) else {
+            refused = target
+            return dh_curl_no_socket
+        }
+        hasOpened = true
+        return dh_curl_open(address)
     }
 
     private func readNext(_ buffer: UnsafeMutablePointer<CChar>?, _ count: Int) -> Int {

@@ -1,10 +1,11 @@
 import Synchronization
 import XMPPAccount
+import XMPPCore
 
 /// One exchange with a web server.
 struct HTTPRequest: Sendable {
-    /// An address of `https`.
-    var address: String
+    /// An address of `https`, as ``UploadSlot/address(_:)`` returns it.
+    var address: ForeignText
     /// Names and values that go with it.
     var headers: [UploadSlot.Header] = []
     /// The number of bytes to upload; nil for a download.
@@ -13,6 +14,8 @@ struct HTTPRequest: Sendable {
     var trust: AccountConfiguration.Trust
     /// The time limits.
     var limits: Limits
+    /// Where the connection may lead.
+    var reach: HTTPReach
 
     /// The time limits of an exchange.
     struct Limits: Hashable, Sendable {

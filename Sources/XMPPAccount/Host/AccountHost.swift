@@ -31,8 +31,9 @@ public final class AccountHost: Sendable {
         public var stores: Int = 16
         /// How long a step takes in what arrived for one account while others wait, from 1 millisecond.
         public var slice: Duration = .milliseconds(5)
-        /// How many streams are opened at the same time, from 1. After an outage the others wait, so that neither the server nor
-        /// this process has to work for all of them at once.
+        /// How many streams of one server are opened at the same time, from 1. After an outage the others wait, so that the server
+        /// need not work for all of them at once. In all there are at most 16 times as many, and fewer where the process may open
+        /// few files; so a server that is silent delays its own accounts and no others.
         public var openings: Int = 64
 
         /// The defaults of all limits.
@@ -143,7 +144,8 @@ public final class AccountHost: Sendable {
             }
             let key = ObjectIdentifier(store)
             let stores = state.stores.count + (state.stores[key] == nil ? 1 : 0)
-            try checkFiles(state.accounts.count + state.reserved.count + 1, stores: stores)
+            let accounts = state.accounts.count + state.reserved.count + 1
+            services.gate.setTotal(try openings(beside: accounts, stores: stores))
             state.reserved.insert(jid)
             state.stores[key, default: 0] += 1
             services.separateStores(state.stores.count > 1)
@@ -156,19 +158,25 @@ public final class AccountHost: Sendable {
     /// The number that is left to the program: its own files and connections.
     static let otherDescriptors = 64
 
-    /// Throws when this process may open too few files for that many connections, their stores, the threads, and what opening
-    /// streams takes for a while.
-    private func checkFiles(_ accounts: Int, stores: Int) throws(HandlerError) {
+    /// The number of descriptors that opening a stream takes for a while, beside that of the connection: lookups and addresses.
+    static let openingDescriptors = 4
+
+    /// Returns how many streams may be opened at the same time: as many as there are descriptors for.
+    ///
+    /// - Throws: When this process may open too few files for that many connections, their stores, the threads, and the openings of
+    ///   one server.
+    private func openings(beside accounts: Int, stores: Int) throws(HandlerError) -> Int {
         let limit = ThisProcess.raiseFileLimit()
         let others =
             Self.otherDescriptors + Self.storeDescriptors * stores + 6 * (configuration.threads + 1)
-            + 4 * configuration.openings
+            + Self.openingDescriptors * configuration.openings
         guard accounts <= limit - others else {
             throw HandlerError(
                 .resourcesExhausted,
                 "this process may open \(limit) files, too few for \(accounts) accounts, \(stores) databases and what belongs to them (\(accounts + others)); raise the limit (ulimit -n, LimitNOFILE=)"
             )
         }
+        return configuration.openings + (limit - others - accounts) / Self.openingDescriptors
     }
 
     /// Connects an account in the background and keeps it connected; see ``Account/connect(retrying:)``.
@@ -274,8 +282,8 @@ struct HostServices: Sendable {
     let runners: SharedThreads
     /// Call the turns of both while there are several stores: a handler that sleeps holds one thread of each.
     private let workers: [WorkThreads]
-    /// Derive keys from passwords, which takes as long as a server wants.
-    let derivations = WorkThreads(ThisProcess.processors, "key derivations")
+    /// Derives keys from passwords, which takes as long as a server wants.
+    let derivations = KeyDerivations()
     /// Limits the streams that are opened at the same time.
     let gate: OpeningGate
     let contexts = TLSContexts()

@@ -108,20 +108,19 @@ final class OpeningStream {
         }
     }
 
-    /// Waits for a long computation that runs elsewhere.
-    func wait<Value: Sendable>(
-        for body: @escaping @Sendable () -> Value, on threads: WorkThreads
-    ) async throws -> Value {
-        let (result, value) = try await OutsideCall.wait(
-            until: deadline, on: loop, start: { threads.start($0) }, body)
+    /// Waits for keys of a password that are computed elsewhere.
+    func keys(
+        _ derivation: SCRAMClient.Derivation, for server: ServerPlace, by derivations: KeyDerivations
+    ) async throws -> SCRAMKeys {
+        let (result, keys) = try await derivations.run(derivation, for: server, until: deadline, on: loop)
         if result == .interrupted { throw AccountError(.closed, "connecting was stopped") }
-        guard let value else {
+        guard let keys else {
             throw AccountError(
                 .timedOut,
                 "\(connection.peer) wants more computation for a password than there was time for; it is tried again"
             )
         }
-        return value
+        return keys
     }
 
     /// Returns whether the next element is a stanza, or part of one, that was read or left out.

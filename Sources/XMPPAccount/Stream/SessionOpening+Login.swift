@@ -151,7 +151,7 @@ extension SessionOpening {
             let derivation = scram.derivation(for: challenge)
         else { return }
         // Kept for the next attempt, which may need the same: the server decides how long this takes.
-        scram.keys = try await stream.wait(for: derivation, on: derivations)
+        scram.keys = try await stream.keys(derivation, for: ServerPlace(configuration), by: derivations)
         opener.memory.keys = scram.keys
         exchange = scram
     }

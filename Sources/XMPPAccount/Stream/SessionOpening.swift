@@ -86,7 +86,7 @@ struct SessionOpening {
                     try opener.login.discard(spent)
                     mayUseToken = false
                 } else if !isAhead || attempt.isOffered(in: offer) {
-                    throw refusal(failure)
+                    throw LoginRefusal(failure).error(of: attempt.exchange.mechanismName, configuration)
                 }
                 isAhead = false
                 attempt = try await start(offer, mayUseToken: mayUseToken)
@@ -114,30 +114,6 @@ struct SessionOpening {
             learned.token = (requested, token)
         }
         return try await startSession(success, attempt)
-    }
-
-    /// The refusal in words.
-    private func refusal(_ failure: Element) -> any Error {
-        let condition = failure.elements.first { $0.namespace == Namespaces.sasl && $0.name != "text" }?.name
-        let text = failure.elements.first { $0.name == "text" }.map { ": \($0.text)" } ?? ""
-        let reason = "\(condition ?? "failure")\(text)"
-        switch condition {
-        case "temporary-auth-failure":
-            return AccountError(
-                .connectionFailed,
-                "\(domain) cannot authenticate anyone at the moment (\(reason)); it is tried again")
-        case "account-disabled":
-            return AccountError(
-                .notAuthorized, "\(domain) has disabled \(configuration.jid) (\(reason)); ask its operator")
-        case "credentials-expired":
-            return AccountError(
-                .notAuthorized, "the password of \(configuration.jid) has expired (\(reason)); set a new one")
-        default:
-            return AccountError(
-                .notAuthorized,
-                "\(domain) refused the login of \(configuration.jid) (\(reason)); check the address and the password"
-            )
-        }
     }
 }
 

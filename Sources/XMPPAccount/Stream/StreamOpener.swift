@@ -50,8 +50,8 @@ struct StreamOpener: Sendable {
     let login: any LoginKeeping
     let memory: LoginMemory
     let resource: String
-    /// Where keys are derived from passwords; nil for the thread that waits.
-    var derivations: WorkThreads?
+    /// Derives keys from passwords; nil for the thread that waits.
+    var derivations: KeyDerivations?
 
     /// The maximum number of redirections in one attempt.
     private static let redirectionLimit = 4

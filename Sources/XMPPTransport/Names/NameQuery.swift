@@ -94,9 +94,12 @@ final class NameQuery {
 
     /// Waits until every question has its answer.
     ///
+    /// - Parameter isNeeded: Whether to go on waiting, although some have none; looked at after each answer.
     /// - Returns: `timedOut` or `interrupted` when some have none.
-    func wait(until deadline: Deadline, on loop: EventLoop) async -> WaitResult {
-        while true {
+    func wait(
+        until deadline: Deadline, on loop: EventLoop, while isNeeded: () -> Bool = { true }
+    ) async -> WaitResult {
+        while isNeeded() {
             var sockets = [ares_socket_t](repeating: dh_ares_no_socket, count: Int(ARES_GETSOCK_MAXNUM))
             let bits = ares_getsock(channel, &sockets, ARES_GETSOCK_MAXNUM)
             guard bits != 0 else { return .ready }
@@ -114,6 +117,7 @@ final class NameQuery {
             }
             process(entries)
         }
+        return .ready
     }
 
     /// Returns when c-ares wants to repeat a query or to query another server.

@@ -74,48 +74,4 @@ package enum ServiceTargets {
         }
         return order
     }
-
-    /// Looks up where the domain's service for clients is.
-    ///
-    /// Without records it is the domain itself, port 5222 (RFC 6120 section 3.2.2).
-    ///
-    /// - Parameter servers: Name servers; empty for the machine's.
-    /// - Throws: `serviceNotOffered` when the domain says that it has none; `timedOut`, `interrupted`.
-    package static func lookUp(
-        _ domain: String, servers: [String], deadline: Deadline, on loop: EventLoop
-    ) async throws(TransportError) -> [ServiceTarget] {
-        let name = DomainName.ascii(DomainName.withoutBrackets(domain))
-        let itself = ServiceTarget(host: name, port: 5222, isDirectTLS: false)
-        if name.isEmpty || SocketAddress.isNumeric(name) { return [itself] }
-        let query = try NameQuery(servers: servers)
-        let secure = query.services(of: "_xmpps-client._tcp.\(name)")
-        let plain = query.services(of: "_xmpp-client._tcp.\(name)")
-        switch await query.wait(until: deadline, on: loop) {
-        case .ready: break
-        case .timedOut:
-            throw TransportError(
-                .timedOut,
-                "Looking up the service of \(domain) took too long; check this machine's name servers.")
-        case .interrupted:
-            throw TransportError(.interrupted, "Looking up the service of \(domain) was interrupted.")
-        }
-        var generator = Randomness()
-        let records = (secure: secure.records, plain: plain.records)
-        let targets = ordered(secure: records.secure, plain: records.plain, using: &generator)
-        guard targets.isEmpty else { return targets }
-        // RFC 2782: a single "." says "decidedly not here".
-        if !(records.secure + records.plain).isEmpty {
-            throw TransportError(
-                .serviceNotOffered,
-                "\(domain) says in DNS that it has no XMPP service for clients; check the account's address.")
-        }
-        return [itself]
-    }
-}
-
-extension NameQuery.Question<[ServiceRecord]> {
-    /// The records; none when there are none or when they cannot be found out.
-    fileprivate var records: [ServiceRecord] {
-        if case .found(let records)? = answer { records } else { [] }
-    }
 }

@@ -11,9 +11,11 @@ import XMPPCore
 /// It knows neither XML nor base64 around the messages. A login is good only when ``finish(_:)`` has
 /// returned: only then has the server proved that it knows the password.
 package struct SCRAMClient: Sendable {
-    /// The range of iteration counts accepted from a server. RFC 7677 section 4 gives the minimum; the
-    /// maximum keeps a hostile server from burning minutes of CPU.
-    package static let acceptedIterations = 4096...10_000_000
+    /// The range of iteration counts accepted from a server at a first login. RFC 7677 section 4 gives the minimum; the
+    /// maximum keeps a hostile server from burning more than about a second of CPU.
+    package static let acceptedIterations = 4096...1_000_000
+    /// A server that has logged in with more may demand ten times as many, up to this count.
+    package static let mostIterations = 10_000_000
 
     private enum State {
         case waitingForServerFirst
@@ -31,7 +33,7 @@ package struct SCRAMClient: Sendable {
     /// The server's offer, to compare with the one inside the exchange, which an attacker cannot change (XEP-0474); nil
     /// skips the comparison.
     package var offer: LoginOffer?
-    /// The iteration count of the best login so far: a lower one is refused.
+    /// The iteration count of the best login so far: a lower one is refused, and one that is much higher.
     package var leastIterations = 0
 
     private let password: SecretBytes
@@ -100,14 +102,21 @@ package struct SCRAMClient: Sendable {
     /// Finishes the exchange after a `<success/>` without data.
     package mutating func finish() throws(SASLError) { try finish(nil as [UInt8]?) }
 
-    /// Returns the computation of the keys for a challenge, which may take seconds; nil if the answer needs none.
+    /// The computation of keys, which takes as long as the server wants.
+    package struct Derivation: Sendable {
+        /// The number of iterations.
+        package let iterations: Int
+        package let run: @Sendable () -> SCRAMKeys
+    }
+
+    /// Returns the computation of the keys for a challenge; nil if the answer needs none.
     ///
     /// A caller that sets ``keys`` to its result before ``received(_:)`` may run it elsewhere.
-    package func derivation(for challenge: some Collection<UInt8>) -> (@Sendable () -> SCRAMKeys)? {
+    package func derivation(for challenge: some Collection<UInt8>) -> Derivation? {
         guard case .waitingForServerFirst = state, let first = try? parse(SCRAMMessage(challenge)),
             !hasKeys(salt: first.salt, iterations: first.iterations)
         else { return nil }
-        return { [mechanism, password] in
+        return Derivation(iterations: first.iterations) { [mechanism, password] in
             SCRAMKeys(
                 hash: mechanism.hash, password: password, salt: first.salt, iterations: first.iterations)
         }
@@ -203,10 +212,11 @@ package struct SCRAMClient: Sendable {
                     + "somebody may want the password to be easier to guess. If the server's operator confirms "
                     + "the change, forget what was learned about the server with forgetLogin().")
         }
-        if count > accepted.upperBound {
+        let most = max(accepted.upperBound, 10 * min(leastIterations, SCRAMClient.mostIterations / 10))
+        if count > most {
             throw SASLError(
                 .tooManyIterations,
-                "The server demands \(text) hash iterations, more than the \(accepted.upperBound) "
+                "The server demands \(text) hash iterations, more than the \(most) "
                     + "that are done here; its operator must lower the iteration count.")
         }
         return count

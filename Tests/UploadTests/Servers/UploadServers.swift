@@ -31,7 +31,7 @@ extension RealHome {
     }
 
     func connected() async throws -> Account {
-        let account = try account(.startTLS) { $0.modules = [UploadModule()] }
+        let account = try account(.startTLS) { $0.modules = [UploadModule(privateHosts: ["localhost"])] }
         try await account.connect()
         return account
     }

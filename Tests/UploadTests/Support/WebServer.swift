@@ -72,8 +72,14 @@ final class WebServer: Sendable, TestResource {
         let slot = try UploadSlot(put: address(place), headers: headers, get: address(place))
         return FilePut(
             path: path, type: "text/plain", identity: try LocalFile(path).identity(), isEncrypted: encrypted,
-            slot: slot, trust: .file(path: authority ?? certificates.authorityFile), limits: limits)
+            slot: slot, trust: .file(path: authority ?? certificates.authorityFile), limits: limits,
+            reach: .local)
     }
+}
+
+extension HTTPReach {
+    /// To the web servers of tests, which are on this machine.
+    static let local = HTTPReach(privateHosts: ["localhost"])
 }
 
 extension UploadSlot {

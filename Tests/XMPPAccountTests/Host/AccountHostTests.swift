@@ -209,7 +209,7 @@ private func threads() -> [String] {
         try await withRig(reconnects: false) { rig in
             let account = try await rig.connected()
             try await account.suspend()
-            let derivations = WorkThreads(1, "derivations")
+            let derivations = KeyDerivations()
             let opener = StreamOpener(
                 configuration: account.configuration, login: try StoredLogin(account),
                 memory: LoginMemory(), resource: "other", derivations: derivations)
@@ -218,7 +218,7 @@ private func threads() -> [String] {
                 server.log.entries(from: index).count { $0.name == "response" }
             }
             let (isBusy, early) = (Kept(false), Kept<Int?>(nil))
-            derivations.start {
+            occupy(derivations, ServerPlace(account.configuration)) {
                 isBusy.withLock { $0 = true }
                 // Long enough for a login that does not wait for this.
                 let end = ContinuousClock.now + .milliseconds(500)
@@ -240,10 +240,13 @@ private func threads() -> [String] {
         try await withHost(accounts: 2, limits) { rig, host in
             let derivations = host.services.derivations
             let mayEnd = Monitor(false)
-            // No thread is left for keys.
-            for _ in 0..<ThisProcess.processors {
-                derivations.start { _ = mayEnd.wait(limit: .seconds(30)) { $0 ? true : nil } }
+            // The server has its turn.
+            let isBusy = Kept(false)
+            occupy(derivations, ServerPlace(try configuration(rig, 0))) {
+                isBusy.withLock { $0 = true }
+                _ = mayEnd.wait(limit: .seconds(30)) { $0 ? true : nil }
             }
+            try await eventually("it is busy") { isBusy.withLock { $0 } }
             weak var removed: Account?
             do {
                 let account = try host.add(try configuration(rig, 0), store: try rig.store())
@@ -296,29 +299,5 @@ private func threads() -> [String] {
                 await host.close()
             }
         }
-    }
-
-    @Test(
-        "A4 as many streams as are allowed are opened at the same time, and a canceled wait leaves its place")
-    func gate() async throws {
-        let gate = OpeningGate(2)
-        try await gate.enter()
-        try await gate.enter()
-        let canceled = Task { try await gate.enter() }
-        let waiting = Kept<[Int]>([])
-        let tasks = (0..<3).map { number in
-            Task {
-                try await gate.enter()
-                waiting.withLock { $0.append(number) }
-            }
-        }
-        // By then it waits.
-        try await Task.sleep(for: .milliseconds(50))
-        canceled.cancel()
-        await #expect(throws: CancellationError.self) { try await canceled.value }
-        #expect(waiting.withLock { $0.isEmpty })
-        for _ in 0..<3 { gate.leave() }
-        for task in tasks { try await task.value }
-        #expect(waiting.withLock { $0.count } == 3)
     }
 }

@@ -79,6 +79,91 @@ import Testing
         #expect(error?.message.contains(Self.domain) == true)
     }
 
+    @Test("X4 a target of . for one kind and no record of the other, or none that is known")
+    func noDirectTLS() throws {
+        let names = try DNSServer([
+            Self.secureName: [.service(priority: 0, weight: 0, port: 0, host: ".")],
+            Self.domain: [.address("127.0.0.1")],
+        ])
+        #expect(try lookUp(names) == ["starttls chat.test:5222"])
+        names.set(.failing, for: Self.plainName)
+        let error = transportError { _ = try lookUp(names) }
+        #expect(error?.code == .lookupFailed, "it may be there in a moment")
+    }
+
+    /// What may be known of one kind of service.
+    enum Known: String, CaseIterable, Sendable {
+        case server, refused, none, failed, silent, unusable
+
+        var answer: ServiceTargets.Answer? {
+            func found(_ host: String, _ port: UInt16) -> ServiceTargets.Answer {
+                .found([ServiceRecord(host: host, port: port, priority: 1, weight: 0)])
+            }
+            return switch self {
+            case .server: found("a.test", 5222)
+            case .refused: found(".", 0)
+            case .none: ServiceTargets.Answer.none
+            case .failed: .failed("DNS server returned general failure")
+            case .silent: nil
+            case .unusable: found("a.test", 0)
+            }
+        }
+    }
+
+    @Test(
+        "X4 there is no service only where name servers say so of STARTTLS and none of direct TLS",
+        arguments: Known.allCases, Known.allCases)
+    func final(secure: Known, plain: Known) {
+        var generator = SeededGenerator(seed: 1)
+        let outcome: String
+        do throws(TransportError) {
+            let targets = try ServiceTargets.targets(
+                of: "chat.test", "chat.test", secure: secure.answer, plain: plain.answer, using: &generator)
+            outcome = targets.map { "\($0.host)" }.joined(separator: " ")
+        } catch { outcome = "\(error.code)" }
+        let expected =
+            switch (secure, plain) {
+            case (.server, .server): "a.test a.test"
+            case (.server, _), (_, .server): "a.test"
+            case (.none, .refused), (.refused, .refused): "serviceNotOffered"
+            case (_, .refused): "lookupFailed"
+            case (.refused, .none): "chat.test"
+            case (.refused, _): "lookupFailed"
+            default: "chat.test"
+            }
+        #expect(outcome == expected)
+    }
+
+    @Test("X4 a name server that is silent for one name does not hold up the answer for the other")
+    func silentForOne() throws {
+        let server = DNSServer.Record.service(priority: 1, weight: 0, port: 5222, host: "a.test")
+        for (silent, other) in [(Self.secureName, Self.plainName), (Self.plainName, Self.secureName)] {
+            let names = try DNSServer([other: [server]])
+            names.set(.silent, for: silent)
+            let start = ContinuousClock.now
+            #expect(try lookUp(names).count == 1)
+            #expect(ContinuousClock.now - start < .seconds(10))
+        }
+        // An answer that leads nowhere waits longer, and leaves time to connect.
+        let names = try DNSServer([Self.domain: [.address("127.0.0.1")]])
+        names.set(.silent, for: Self.plainName)
+        #expect(
+            try lookUp(names, deadline: .after(.seconds(3))) == ["starttls chat.test:5222"])
+        names.set(Self.secureName, [.service(priority: 0, weight: 0, port: 0, host: ".")])
+        let error = transportError { _ = try lookUp(names, deadline: .after(.seconds(3))) }
+        #expect(error?.code == .lookupFailed)
+    }
+
+    @Test("X4 an answer that comes a little later counts, too")
+    func late() throws {
+        let names = try DNSServer([
+            Self.secureName: [.service(priority: 2, weight: 0, port: 5223, host: "b.test")],
+            Self.plainName: [.service(priority: 1, weight: 0, port: 5222, host: "a.test")],
+        ])
+        names.delay(.milliseconds(100), for: Self.plainName)
+        #expect(try lookUp(names) == ["starttls a.test:5222", "tls b.test:5223"])
+    }
+
     @Test("X4 without records, and when the name server fails, it is the domain itself on port 5222")
     func fallback() throws {
         let names = try DNSServer([:])

@@ -109,7 +109,7 @@ import XMPPCore
         "X6 an iteration count outside the safe range is refused",
         arguments: [
             ("1", ErrorCode<SASLError>.tooFewIterations), ("4095", .tooFewIterations),
-            ("10000001", .tooManyIterations),
+            ("1000001", .tooManyIterations),
             ("99999999999999999999999999", .tooManyIterations), ("0", .malformedMessage),
             ("04096", .malformedMessage),
             ("-4096", .malformedMessage), ("+4096", .malformedMessage), ("", .malformedMessage),
@@ -118,6 +118,21 @@ import XMPPCore
         ])
     func iterations(text: String, code: ErrorCode<SASLError>) throws {
         #expect(try refusal(of: "r=rOprNGfwEbeRWgbNEkqOx,s=QSXC,i=\(text)") == code)
+    }
+
+    @Test(
+        "X6 a million iterations are done, or ten times as many as before, ten million at most",
+        arguments: [
+            (0, 1_000_000), (4096, 1_000_000), (100_000, 1_000_000), (150_000, 1_500_000),
+            (5_000_000, 10_000_000), (Int.max, 10_000_000),
+        ])
+    func mostIterations(before: Int, most: Int) throws {
+        var client = try makeClient()
+        client.leastIterations = min(before, most)
+        func isDerived(_ count: Int) -> Bool {
+            client.derivation(for: Array("r=rOprNGfwEbeRWgbNEkqOx,s=QSXC,i=\(count)".utf8)) != nil
+        }
+        #expect(isDerived(most) && !isDerived(most + 1))
     }
 
     @Test("X6 the refusal of an iteration count says the numbers")
@@ -221,7 +236,8 @@ import XMPPCore
         var client = try makeClient()
         let challenge = Array(Self.good.serverFirst.utf8)
         let derivation = try #require(client.derivation(for: challenge))
-        client.keys = derivation()
+        #expect(derivation.iterations == 4096)
+        client.keys = derivation.run()
         #expect(client.derivation(for: challenge) == nil)
         #expect(try String(decoding: client.received(challenge), as: UTF8.self) == Self.good.clientFinal)
         #expect(client.derivation(for: challenge) == nil, "it is answered")
