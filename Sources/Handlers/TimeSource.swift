@@ -12,6 +12,8 @@ public struct TimeSource: Sendable {
     public let wall: @Sendable () -> Timestamp
     /// Registers something to run whenever a hand-turned clock was turned; nil for a clock that runs by itself.
     package let onTurn: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
+    /// Whether the wall clock is the machine's. A store on a server then takes the server's.
+    package let usesMachineWall: Bool
 
     /// Makes clocks.
     ///
@@ -27,6 +29,7 @@ public struct TimeSource: Sendable {
         self.monotonic = monotonic ?? Self.systemMonotonic
         self.wall = wall ?? Self.systemWall
         self.onTurn = onTurn
+        usesMachineWall = wall == nil
     }
 
     /// The machine's clocks.

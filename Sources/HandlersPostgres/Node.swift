@@ -68,6 +68,9 @@ final class Node: ProcessPresence {
     /// Removes the record before a step is committed or undone, in which all handlers have returned.
     func endStep() { loop.clearRecord() }
 
+    /// Has what it finds be logged from now on.
+    func report(to log: @escaping @Sendable (LogLevel, String) -> Void) { loop.report(to: log) }
+
     func leave() {
         end()
         loop.leave()

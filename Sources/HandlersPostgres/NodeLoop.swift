@@ -13,6 +13,10 @@ final class NodeLoop: @unchecked Sendable {
     private static let renewal = Duration.seconds(1)
     /// After how long it calls back without a sign.
     private static let longestSilence = Duration.seconds(5)
+    /// For how long it leaves notifications where they are after it has read some: a flood of them is one.
+    private static let pause = Duration.milliseconds(20)
+    /// How often the clocks are compared, and what keeps a node from being fenced is reported.
+    private static let reporting = Duration.seconds(60)
 
     private let options: PostgresSettings
     /// Nil while there is no connection.
@@ -43,11 +47,22 @@ final class NodeLoop: @unchecked Sendable {
     /// Held while it calls back.
     private let calling = Mutex<Void>(())
     private let callingThread = Atomic<UInt>(0)
+    /// What others learn of.
+    private let reports = Mutex(Reports())
 
     private struct Times {
         var nextLook = ContinuousClock.now
         var nextRenewal = ContinuousClock.now
         var nextCall = ContinuousClock.now + NodeLoop.longestSilence
+        var nextReading = ContinuousClock.now
+        var nextComparison = ContinuousClock.now + NodeLoop.reporting
+    }
+
+    private struct Reports {
+        /// Nil until the store works.
+        var log: (@Sendable (LogLevel, String) -> Void)?
+        /// When it was reported what keeps a node from being fenced.
+        var unfenced: [Int64: ContinuousClock.Instant] = [:]
     }
 
     init(_ options: PostgresSettings) throws(HandlerError) {
@@ -82,7 +97,7 @@ final class NodeLoop: @unchecked Sendable {
                 table = current
                 return result
             } catch {
-                // With its connection a node loses its lock, so not for less.
+                // Others see that a node's connection ends, so not for less.
                 if error.code != .databaseUnavailable { table = current }
                 throw error
             }
@@ -95,7 +110,7 @@ final class NodeLoop: @unchecked Sendable {
         try using { (table) throws(HandlerError) in
             known.store(false, ordering: .relaxed)
             let new = try table.register(isSharing: isSharing.load(ordering: .relaxed))
-            // While the loop cannot look: it would take its own lock for that of another node.
+            // While the loop cannot look: it would take its own node for another one.
             currentNumber.store(new, ordering: .sequentiallyConsistent)
             fenced.store(false, ordering: .sequentiallyConsistent)
             return new
@@ -192,18 +207,18 @@ final class NodeLoop: @unchecked Sendable {
         guard mayHaveDead.exchange(false, ordering: .sequentiallyConsistent) else { return [] }
         do throws(HandlerError) {
             return try using { (table) throws(HandlerError) in
-                _ = try table.bury(besides: number)
+                _ = try table.bury(besides: number, report)
                 if !table.suspects.isEmpty {
                     // The second look decides whether they are dead.
                     SystemThread.sleep(microseconds: UInt32(Self.tick.milliseconds * 1000))
-                    _ = try table.bury(besides: number)
+                    _ = try table.bury(besides: number, report)
                 }
                 // Also where another node recovers them: what runs next may be what they died of.
                 if try table.hasRecentDeath() { isCareful.store(true, ordering: .relaxed) }
                 var started: [(node: Int64, runningCall: RunningCall?)] = []
-                // The lock keeps other machines out, and not other threads of this one.
+                // The row keeps other machines out, and not other threads of this one.
                 for next in try table.fenced() where !recovering.withLock({ $0.contains(next.node) }) {
-                    guard try table.startRecovery(of: next.node) else { continue }
+                    guard try table.startRecovery(of: next.node, by: number) else { continue }
                     started.append(next)
                 }
                 // Only now: what a failure has cut off is started again.
@@ -222,8 +237,35 @@ final class NodeLoop: @unchecked Sendable {
         try? using { (table) throws(HandlerError) in
             if isDone { try table.removeRecovered(node) }
             isCareful.store(true, ordering: .relaxed)
-            try table.endRecovery(of: node)
+            try table.endRecovery(of: node, by: number)
         }
+    }
+
+    // MARK: Reports
+
+    /// Has what it finds be logged from now on, and compares the clocks.
+    func report(to log: @escaping @Sendable (LogLevel, String) -> Void) {
+        reports.withLock { $0.log = log }
+        compareClocks()
+    }
+
+    private func compareClocks() {
+        guard let complaint = options.clock.complaint(options.name) else { return }
+        reports.withLock { $0.log }?(.warning, complaint)
+    }
+
+    /// Reports what keeps a node from being fenced, once a minute.
+    private func report(_ node: Int64, _ reason: String) {
+        let log = reports.withLock { reports -> (@Sendable (LogLevel, String) -> Void)? in
+            let now = ContinuousClock.now
+            if let last = reports.unfenced[node], now < last + Self.reporting { return nil }
+            reports.unfenced[node] = now
+            return reports.log
+        }
+        log?(
+            .error,
+            "node \(node) of \(options.name) is dead and cannot be fenced (\(reason)); what it holds is not free until it is"
+        )
     }
 
     // MARK: Watching
@@ -252,11 +294,16 @@ final class NodeLoop: @unchecked Sendable {
         while true {
             signal.clear()
             if isStopping.load(ordering: .sequentiallyConsistent) { return }
-            var descriptor: Int32 = -1
+            var (descriptor, wait) = (Int32(-1), Self.tick)
             do throws(HandlerError) {
                 let isChanged = try using { (table) throws(HandlerError) in
-                    descriptor = table.descriptor
-                    return try turn(&table, &times)
+                    let isChanged = try turn(&table, &times)
+                    if ContinuousClock.now >= times.nextReading {
+                        descriptor = table.descriptor
+                    } else {
+                        wait = Self.pause
+                    }
+                    return isChanged
                 }
                 if isChanged || ContinuousClock.now >= times.nextCall {
                     times.nextCall = .now + Self.longestSilence
@@ -267,15 +314,25 @@ final class NodeLoop: @unchecked Sendable {
                 times.nextCall = .now
             }
             var entries = [PollEntry(signal.fileDescriptor), PollEntry(descriptor)]
-            _ = try? PollEntry.wait(&entries, milliseconds: Int32(Self.tick.milliseconds))
+            _ = try? PollEntry.wait(&entries, milliseconds: Int32(wait.milliseconds))
         }
+    }
+
+    /// - Returns: Whether others have committed.
+    private func readNotifications(_ table: inout NodeTable, _ times: inout Times) throws(HandlerError)
+        -> Bool
+    {
+        guard ContinuousClock.now >= times.nextReading else { return false }
+        let notified = try table.notifications(besides: number)
+        guard notified > 0 else { return false }
+        times.nextReading = .now + Self.pause
+        notifications.add(UInt32(truncatingIfNeeded: notified), ordering: .relaxed)
+        return true
     }
 
     /// - Returns: Whether others have committed or died.
     private func turn(_ table: inout NodeTable, _ times: inout Times) throws(HandlerError) -> Bool {
-        let notified = try table.notifications(besides: number)
-        notifications.add(UInt32(truncatingIfNeeded: notified), ordering: .relaxed)
-        var isChanged = notified > 0
+        var isChanged = try readNotifications(&table, &times)
         // First: nothing else may keep it from that.
         if ContinuousClock.now >= times.nextRenewal, !isFenced {
             times.nextRenewal = .now + Self.renewal
@@ -283,14 +340,18 @@ final class NodeLoop: @unchecked Sendable {
                 fenced.store(true, ordering: .sequentiallyConsistent)
                 isChanged = true
             }
+            if ContinuousClock.now >= times.nextComparison {
+                times.nextComparison = .now + Self.reporting
+                compareClocks()
+            }
         }
         if ContinuousClock.now >= times.nextLook {
             times.nextLook = .now + Self.tick
-            if !isFenced { try table.lock(number) }
+            if !isFenced { try table.hold(number) }
             let isCareful = try table.hasRecentDeath()
             self.isCareful.store(isCareful, ordering: .relaxed)
             if !isCareful, !hasRecord.load(ordering: .relaxed) { records.withLock { $0 = nil } }
-            if try table.bury(besides: number) {
+            if try table.bury(besides: number, report) {
                 mayHaveDead.store(true, ordering: .sequentiallyConsistent)
                 isChanged = true
             }

@@ -4,7 +4,7 @@ import Handlers
 ///
 /// ```text
 ///   registered ──▶ renewed each second ──▶ removed
-///                     │ no lock, or not renewed for 3 s
+///                     │ its connection has ended, or it was not renewed for 3 s
 ///                     ▼
 ///                   marked as dead ──▶ its connection ended ──▶ fenced ──▶ recovered ──▶ removed
 /// ```
@@ -13,9 +13,7 @@ import Handlers
 /// commit, should it live behind a cut line: it goes on as a new node.
 struct NodeTable {
     /// The time after which a node that was not renewed is dead, in milliseconds of the server's clock.
-    private static let lease = 3000
-    static let channel = "durable_handlers"
-
+    static let lease = 3000
     static let schema = Schema(
         module: "nodes",
         migrations: [
@@ -40,59 +38,95 @@ struct NodeTable {
                 ended_at INTEGER);
             """,
             MigrationTexts.table,
+            """
+            -- The lock of steps. What was an advisory lock excludes no step that takes this one: a program that knows only that lock
+            -- finds the column of its fence no more, and commits nothing.
+            \(StepLock.table);
+            \(StepLock.fillTable);
+            ALTER TABLE node_step RENAME COLUMN lease TO fence;
+            -- The connection of the node, by its process of the server and when that was started.
+            ALTER TABLE node_lease ADD COLUMN backend INTEGER;
+            ALTER TABLE node_lease ADD COLUMN backend_start INTEGER;
+            -- By how many milliseconds its machine's clock is ahead of the server's.
+            ALTER TABLE node_lease ADD COLUMN ahead INTEGER;
+            -- The node that recovers it.
+            ALTER TABLE node ADD COLUMN recoverer INTEGER;
+            """,
         ])
 
     // The text of the statements is that of PostgreSQL alone.
-    static let clock = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+    static let clock = milliseconds("pg_catalog.clock_timestamp()")
     /// When the server was started.
-    static let server = "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
-    /// The lock that a node holds as long as it has its connection: others see at once that a process has ended.
-    private static func lock(_ node: String) -> String {
-        "\(lockClass(of: "current_schema()")), (\(node))::int"
+    static let server = microseconds("pg_catalog.pg_postmaster_start_time()")
+    /// When the connection was made that runs the statement.
+    private static let backendStart = """
+        (SELECT \(microseconds("a.backend_start"))
+            FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) AS a)
+        """
+
+    private static func milliseconds(_ time: String) -> String {
+        "(extract(epoch FROM \(time)) * 1000::numeric)::bigint"
     }
-    /// The first half of the number of that lock; the second is the node's.
-    static func lockClass(of schema: String) -> String { "hashtext('durable-handlers node ' || \(schema))" }
-    /// The lock of the node that recovers another one.
-    private static let recovery = "hashtext('durable-handlers recovery ' || current_schema()), ?::bigint::int"
+
+    private static func microseconds(_ time: String) -> String {
+        "(extract(epoch FROM \(time)) * 1000000::numeric)::bigint"
+    }
+
+    /// Whether a connection of `pg_stat_activity` is the one of a lease. A process number is given again. Of other roles the time is not seen.
+    static func isConnection(_ connection: String) -> String {
+        """
+        \(connection).pid = node_lease.backend::int AND (\(connection).backend_start IS NULL
+            OR \(microseconds("\(connection).backend_start")) = node_lease.backend_start)
+        """
+    }
 
     /// Stores the number of a step in its transaction, and is refused when the node was fenced.
     static let storeStep = """
-        INSERT INTO node_step(node, step, lease)
+        INSERT INTO node_step(node, step, fence)
         VALUES (?1, ?2, (SELECT node FROM node_lease WHERE node = ?1 FOR KEY SHARE))
-        ON CONFLICT(node) DO UPDATE SET step = excluded.step, lease = excluded.lease
+        ON CONFLICT(node) DO UPDATE SET step = excluded.step, fence = excluded.fence
         """
     /// The same for a step of which it is not known here whether it has written anything; if not, there is nothing to store.
     static let storeStepIfWritten = """
-        INSERT INTO node_step(node, step, lease)
+        INSERT INTO node_step(node, step, fence)
         SELECT ?1::bigint, ?2::bigint, (SELECT node FROM node_lease WHERE node = ?1::bigint FOR KEY SHARE)
-        WHERE pg_current_xact_id_if_assigned() IS NOT NULL
-        ON CONFLICT(node) DO UPDATE SET step = excluded.step, lease = excluded.lease
+        WHERE pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL
+        ON CONFLICT(node) DO UPDATE SET step = excluded.step, fence = excluded.fence
         """
 
     /// The name of the connection of a node's steps, by which others find it to end it.
     static func connectionName(of node: some BinaryInteger) -> String {
-        "'durable-handlers node \(node) in ' || (SELECT oid FROM pg_namespace WHERE nspname = current_schema())"
+        """
+        ('durable-handlers node \(node) in '::text || (
+            SELECT n.oid::text FROM pg_catalog.pg_namespace AS n WHERE n.nspname = pg_catalog.current_schema()))
+        """
     }
 
     /// Ends the connection of a node's steps, and says whether it has ended.
+    ///
+    /// Anybody may give a connection that name. One of another role is no node's, and may not be ended.
     static func endingConnection(of node: some BinaryInteger) -> String {
         """
-        SELECT coalesce(bool_and(pg_terminate_backend(pid, 500)), TRUE) FROM pg_stat_activity
-        WHERE datname = current_database() AND pid <> pg_backend_pid()
-            AND application_name = \(connectionName(of: node))
+        SELECT coalesce(pg_catalog.bool_and(pg_catalog.pg_terminate_backend(a.pid, 500::bigint)), TRUE)
+        FROM pg_catalog.pg_stat_activity AS a
+        WHERE a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid()
+            AND a.usename = SESSION_USER AND a.application_name = \(connectionName(of: node))
         """
     }
 
-    private let connection: PostgresConnection
-    /// The node whose lock it holds; nil for none.
-    private var lockedNode: Int?
+    let connection: PostgresConnection
+    private let clock: ServerClock
+    /// The channel on which nodes notify each other.
+    private let channel: String
+    /// The node whose connection this is; nil for none.
+    private var heldNode: Int?
     /// Since when the server has been seen at work without a gap: nobody could renew anything while it was away.
-    private var steadySince: ContinuousClock.Instant
-    /// The nodes whose lock was free at the last look.
-    private(set) var suspects: Set<Int64> = []
+    private(set) var steadySince: ContinuousClock.Instant
+    /// The nodes whose connection had ended at the last look.
+    var suspects: Set<Int64> = []
     /// When there were other nodes at a look for the last time, also dead ones: what they have committed may not be on the standby.
-    private var othersSeen: ContinuousClock.Instant?
-    private var hasLooked = false
+    var othersSeen: ContinuousClock.Instant?
+    var hasLooked = false
     /// When the node was registered.
     private var registeredAt = ContinuousClock.now
 
@@ -105,10 +139,18 @@ struct NodeTable {
         var options = options
         // A caller that waits for the database looks at other things meanwhile.
         options.outageLimit = .zero
+        clock = options.clock
         connection = PostgresConnection(options, isReader: false)
         // What is lost with a server is found again: a fence comes before the commit of what it protects.
         try connection.executeOnce("SET synchronous_commit = off")
-        try connection.executeOnce("LISTEN \(Self.channel)")
+        guard let channel = try connection.firstOnce(StepLock.channel, [], { $0.text(0) }) else {
+            throw HandlerError(
+                .databaseCorrupt,
+                "the table step_lock of \(options.name) has no row, so nodes cannot notify each other; put a backup back"
+            )
+        }
+        self.channel = channel
+        try connection.executeOnce("LISTEN \(MovedTable.quoted(channel))")
     }
 
     // MARK: The own node
@@ -117,40 +159,36 @@ struct NodeTable {
     ///
     /// - Returns: Its number, which no other one has had.
     mutating func register(isSharing: Bool) throws(HandlerError) -> Int {
-        if let lockedNode {
-            _ = try connection.firstOnce("SELECT pg_advisory_unlock(\(Self.lock("?::bigint")))", [lockedNode])
-            { _ in }
-        }
-        lockedNode = nil
+        heldNode = nil
         // Its number must not be given again by a standby that is promoted.
         try connection.executeOnce("SET synchronous_commit = on")
         let id = try connection.firstOnce(
             """
             WITH new AS (INSERT INTO node(is_sharing) VALUES (?) RETURNING id),
-                step AS (INSERT INTO node_step(node, step, lease) SELECT id, 0, id FROM new),
+                step AS (INSERT INTO node_step(node, step, fence) SELECT id, 0, id FROM new),
                 old AS (DELETE FROM node_step WHERE ended_at < \(Self.clock) - 86400000)
-            INSERT INTO node_lease(node, until) SELECT id, \(Self.clock) + \(Self.lease) FROM new RETURNING node
-            """, [isSharing ? 1 : 0]
+            INSERT INTO node_lease(node, until, server, backend, backend_start, ahead)
+            SELECT id, \(Self.clock) + \(Self.lease), \(Self.server), pg_catalog.pg_backend_pid()::bigint,
+                \(Self.backendStart), ?::bigint FROM new RETURNING node
+            """, [isSharing ? 1 : 0, clock.ahead]
         ) { $0.integer(0) }
         try connection.executeOnce("SET synchronous_commit = off")
         guard let id else { throw HandlerError(.databaseCorrupt, "the database gives nodes no number") }
         registeredAt = .now
-        try lock(Int(id))
+        heldNode = Int(id)
         return Int(id)
     }
 
-    /// Takes the lock of the node, if it has none and nobody else holds it, such as its earlier connection.
-    mutating func lock(_ node: Int) throws(HandlerError) {
-        if lockedNode == node { return }
-        let isLocked = try connection.firstOnce(
-            "SELECT pg_try_advisory_lock(\(Self.lock("?::bigint")))", [node]
-        ) { $0.integer(0) != 0 }
-        guard isLocked == true else {
-            // Until then a free lock says nothing.
-            return try connection.executeOnce("UPDATE node_lease SET server = NULL WHERE node = ?", [node])
-        }
-        lockedNode = node
-        try connection.executeOnce("UPDATE node_lease SET server = \(Self.server) WHERE node = ?", [node])
+    /// Makes this connection that of the node, unless it is: the others see at once when it ends.
+    mutating func hold(_ node: Int) throws(HandlerError) {
+        if heldNode == node { return }
+        try connection.executeOnce(
+            """
+            UPDATE node_lease SET server = \(Self.server), backend = pg_catalog.pg_backend_pid()::bigint,
+                backend_start = \(Self.backendStart)
+            WHERE node = ?
+            """, [node])
+        heldNode = node
     }
 
     /// Whether there are other nodes, or were shortly before.
@@ -162,19 +200,21 @@ struct NodeTable {
     /// Whether the node is registered for so long that the others have seen it.
     var isKnown: Bool { ContinuousClock.now >= registeredAt + .milliseconds(Self.lease) }
 
-    /// Renews the lease of the node.
+    /// Renews the lease of the node, and looks at the server's clock.
     ///
     /// - Returns: False when others have taken it for dead.
     mutating func renew(_ node: Int) throws(HandlerError) -> Bool {
-        let isLate = try connection.firstOnce(
+        let start = ServerClock.monotonic
+        let renewed = try connection.firstOnce(
             """
-            UPDATE node_lease SET until = \(Self.clock) + \(Self.lease)
+            UPDATE node_lease SET until = \(Self.clock) + \(Self.lease), ahead = ?2
             FROM (SELECT until FROM node_lease WHERE node = ?1) AS old
-            WHERE node = ?1 AND is_dead = 0 RETURNING old.until < \(Self.clock)
-            """, [node]
-        ) { $0.integer(0) != 0 }
-        guard let isLate else { return false }
-        if isLate { steadySince = .now }
+            WHERE node = ?1 AND is_dead = 0 RETURNING old.until < \(Self.clock), \(Self.clock)
+            """, [node, clock.ahead]
+        ) { (isLate: $0.integer(0) != 0, now: $0.integer(1)) }
+        guard let renewed else { return false }
+        clock.adopt(renewed.now, between: start, and: ServerClock.monotonic)
+        if renewed.isLate { steadySince = .now }
         return true
     }
 
@@ -218,107 +258,12 @@ struct NodeTable {
         try connection.firstOnce("SELECT 1 FROM node_lease WHERE node = ?", [node]) { _ in true } ?? false
     }
 
-    /// Marks those that have died, then ends and fences those that are marked.
-    ///
-    /// - Parameter node: The own node.
-    /// - Returns: Whether a node waits to be recovered.
-    mutating func bury(besides node: Int) throws(HandlerError) -> Bool {
-        // The lease counts only while everybody could have renewed it.
-        let isSteady = ContinuousClock.now >= steadySince + .milliseconds(Self.lease)
-        let lock = Self.lock("node")
-        // No AND of both: where the server is NULL it would take the lock, and not give it back.
-        let found = try connection.allOnce(
-            """
-            SELECT node, ?2 = 1 AND until < \(Self.clock) AND EXISTS (
-                    SELECT 1 FROM node_lease AS mine WHERE mine.node = ?1 AND mine.until >= \(Self.clock)),
-                CASE WHEN server IS DISTINCT FROM \(Self.server) THEN FALSE
-                    WHEN pg_try_advisory_lock_shared(\(lock)) THEN pg_advisory_unlock_shared(\(lock))
-                    ELSE FALSE END
-            FROM node_lease WHERE node <> ?1 AND is_dead = 0
-            """, [node, isSteady ? 1 : 0]
-        ) { (node: $0.integer(0), isOver: $0.integer(1) != 0, isFree: $0.integer(2) != 0) }
-        for other in found {
-            // Free at two looks: a node that has lost its connection alone takes the lock again between them. Where all
-            // have lost theirs, this one among them, they get more time.
-            let isFree = other.isFree && suspects.contains(other.node) && ContinuousClock.now >= steadySince
-            guard other.isOver || isFree else { continue }
-            try connection.executeOnce(
-                "UPDATE node_lease SET is_dead = 1 WHERE node = ?1 AND (?2 = 1 OR until < \(Self.clock))",
-                [other.node, isFree ? 1 : 0])
-        }
-        suspects = Set(found.filter(\.isFree).map(\.node))
-        let others = try connection.allOnce(
-            """
-            SELECT node.id, node_lease.node IS NULL FROM node LEFT JOIN node_lease ON node_lease.node = node.id
-            WHERE node.id <> ? AND coalesce(node_lease.is_dead, 1) = 1
-            """, [node]
-        ) { (id: $0.integer(0), isFenced: $0.integer(1) != 0) }
-        hasLooked = true
-        if !found.isEmpty || !others.isEmpty { othersSeen = .now }
-        var isAnyFenced = false
-        for other in others {
-            let isFenced = other.isFenced ? true : try fence(other.id)
-            if isFenced { isAnyFenced = true }
-        }
-        return isAnyFenced
-    }
-
-    /// Ends the connection of a dead node's steps, which may hold locks for which all wait, and fences the node.
-    ///
-    /// - Returns: False when the connection does not end.
-    private func fence(_ node: Int64) throws(HandlerError) -> Bool {
-        let isEnded = try connection.firstOnce(Self.endingConnection(of: node)) { $0.integer(0) != 0 }
-        guard isEnded == true else { return false }
-        try connection.executeOnce("DELETE FROM node_lease WHERE node = ? AND is_dead = 1", [node])
-        return true
-    }
-
-    /// The fenced nodes, with what they ran.
-    func fenced() throws(HandlerError) -> [(node: Int64, runningCall: RunningCall?)] {
-        try connection.allOnce(
-            """
-            SELECT id, handler, digest FROM node
-            WHERE NOT EXISTS (SELECT 1 FROM node_lease WHERE node_lease.node = node.id)
-            """
-        ) { (row) throws(HandlerError) -> (node: Int64, runningCall: RunningCall?) in
-            var call: RunningCall?
-            if let handler = row.optionalInteger(1) {
-                call = RunningCall(handler: handler, digest: UInt64(bitPattern: row.integer(2)))
-            }
-            return (row.integer(0), call)
-        }
-    }
-
-    /// Returns whether this one is to recover a node, and nobody else until ``endRecovery(of:)``.
-    func startRecovery(of node: Int64) throws(HandlerError) -> Bool {
-        let isLocked = try connection.firstOnce("SELECT pg_try_advisory_lock(\(Self.recovery))", [node]) {
-            $0.integer(0) != 0
-        }
-        guard isLocked == true else { return false }
-        // Another one may have done it before the lock was free.
-        let isThere = try connection.firstOnce("SELECT 1 FROM node WHERE id = ?", [node]) { _ in true }
-        if isThere != true { try endRecovery(of: node) }
-        return isThere == true
-    }
-
-    func endRecovery(of node: Int64) throws(HandlerError) {
-        try connection.executeOnce("SELECT pg_advisory_unlock(\(Self.recovery))", [node])
-    }
-
-    /// Removes a node that was recovered.
-    func removeRecovered(_ node: Int64) throws(HandlerError) {
-        try connection.executeOnce(
-            """
-            WITH step AS (UPDATE node_step SET ended_at = \(Self.clock) WHERE node = ?1) DELETE FROM node WHERE id = ?1
-            """, [node])
-    }
-
     // MARK: Notifications
 
     /// Notifies the others, in a transaction of its own: in that of a step it would have all commits of the server wait for each
     /// other.
     func notify(from node: Int) throws(HandlerError) {
-        try connection.executeOnce("SELECT pg_notify(?, ?)", [Self.channel, String(node)])
+        try connection.executeOnce("SELECT pg_catalog.pg_notify(?::text, ?::text)", [channel, String(node)])
     }
 
     /// The number of notifications of others that have come.

@@ -4,8 +4,9 @@ import Handlers
 extension PostgresConnection {
     var lastInsertedRow: Int64 {
         get throws(HandlerError) {
-            try result(of: "SELECT lastval()", []).flatMap { (result) throws(HandlerError) in
-                result.rowCount == 1 ? Row(try result.row(0, of: "SELECT lastval()")).integer(0) : nil
+            let sql = "SELECT pg_catalog.lastval()"
+            return try result(of: sql, []).flatMap { (result) throws(HandlerError) in
+                result.rowCount == 1 ? Row(try result.row(0, of: sql)).integer(0) : nil
             } ?? 0
         }
     }
@@ -13,8 +14,10 @@ extension PostgresConnection {
     func newestID(in table: String) throws(HandlerError) -> Int64 {
         var newest: Int64 = 0
         let sql = """
-            SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence(?1, attname)::regclass), 0)
-            FROM pg_attribute WHERE attrelid = to_regclass(?1) AND attidentity <> ''
+            SELECT coalesce(pg_catalog.pg_sequence_last_value(pg_catalog.pg_get_serial_sequence(
+                ?1::text, a.attname::text)::regclass), 0::bigint)
+            FROM pg_catalog.pg_attribute AS a
+            WHERE a.attrelid = pg_catalog.to_regclass(?1::text)::oid AND a.attidentity <> ''::"char"
             """
         try run(sql, binding: [.text(table)]) { (row) throws(HandlerError) in
             newest = row.integer(0)
@@ -33,7 +36,8 @@ extension PostgresConnection {
 
     private func findTable(_ name: String) throws(HandlerError) -> Bool {
         var isThere = false
-        try run("SELECT to_regclass(?) IS NOT NULL", binding: [.text(name)]) { (row) throws(HandlerError) in
+        try run("SELECT pg_catalog.to_regclass(?::text) IS NOT NULL", binding: [.text(name)]) {
+            (row) throws(HandlerError) in
             isThere = row.integer(0) != 0
             return true
         }
@@ -79,7 +83,10 @@ extension PostgresConnection {
 struct DrawnIDs {
     private static let atOnce = 128
     static let drawing =
-        "SELECT nextval(pg_get_serial_sequence(?, 'id')) FROM generate_series(1, \(atOnce))"
+        """
+        SELECT pg_catalog.nextval(pg_catalog.pg_get_serial_sequence(?::text, 'id'::text)::regclass)
+        FROM pg_catalog.generate_series(1, \(atOnce))
+        """
 
     /// The next one last, by table.
     private var ids: [String: [Int64]] = [:]

@@ -23,24 +23,21 @@ final class PostgresConnection: SQLConnection {
 
     /// How often a step is run again because programs other than stores changed the same rows.
     private static let conflictLimit = 30
-    /// What follows sees what the one has committed for which it waits: each statement does, in the isolation level READ COMMITTED.
-    private static let lockSteps =
-        "SELECT pg_advisory_xact_lock(hashtextextended('durable-handlers ' || current_schema(), 0))"
-
     /// Commits nothing, after all that was committed before.
-    private static let awaitLog = "SELECT pg_logical_emit_message(true, 'durable-handlers', '')"
+    private static let awaitLog =
+        "SELECT pg_catalog.pg_logical_emit_message(true, 'durable-handlers'::text, ''::text)"
 
     let path: String
-    private let options: PostgresSettings
+    let options: PostgresSettings
     let isReader: Bool
-    private(set) var link: PostgresLink?
+    var link: PostgresLink?
     /// Whether it has reached a server that fits.
     private var wasConnected = false
     private(set) var mode = Mode.optimistic
     /// Why the step that failed is to be run again.
     private(set) var repetition: Repetition?
     private var conflicts = 0
-    private(set) var isOpen = false
+    var isOpen = false
     /// Whether the open step is known to have written something.
     private(set) var hasWritten = false
     /// The savepoints of the open step, and whether something was written since each.
@@ -54,20 +51,20 @@ final class PostgresConnection: SQLConnection {
     /// Tables that are there.
     var knownTables: Set<String> = []
     /// The node's number in the open step.
-    private var openNumber = 0
+    private(set) var openNumber = 0
     /// The number of the step that commits.
-    private var step: Int64 = 0
+    private(set) var step: Int64 = 0
     /// The newest step that is committed, and its node.
-    private var committed: (node: Int, step: Int64)?
+    private(set) var committed: (node: Int, step: Int64)?
     /// The server that is known to have all commits of this process.
-    private var verifiedServer: Int64?
+    var verifiedServer: Int64?
     /// How often a server was found that lacks some of them.
-    private(set) var losses = 0
+    var losses = 0
     /// Called with a description of each of these.
     var reportLoss: (String) -> Void = { _ in }
 
     enum Repetition {
-        case carefully, afterConflict, onNewConnection, asNewNode
+        case carefully, afterConflict, onNewConnection, asNewNode, withNewStatements
     }
 
     init(_ options: PostgresSettings, isReader: Bool) {
@@ -119,11 +116,14 @@ final class PostgresConnection: SQLConnection {
         PostgresError(state: "", message: "the connection was closed").handlerError(path, doing: "a step")
     }
 
-    /// The error of a statement of the open step; it decides whether the step runs again.
+    /// The error of a statement of the open step or read; it decides whether that runs again.
     private func failed(_ error: PostgresError, _ doing: String) -> HandlerError {
         let known = error.handlerError(path, doing: doing)
-        guard isOpen, !isReader else { return known }
-        if error.isLost {
+        guard isOpen else { return known }
+        if isReader {
+            if error.isLost { repetition = .onNewConnection }
+            if error.isStale { repetition = .withNewStatements }
+        } else if error.isLost {
             repetition = .onNewConnection
         } else if error.isFenced {
             repetition = .asNewNode
@@ -140,7 +140,12 @@ final class PostgresConnection: SQLConnection {
 
     // MARK: Transactions
 
-    func begin() throws(HandlerError) {
+    func begin() throws(HandlerError) { try begin(makingLock: false) }
+
+    /// Begins a step in a schema that may have no store yet: it makes the lock of steps there.
+    func beginMaking() throws(HandlerError) { try begin(makingLock: true) }
+
+    private func begin(makingLock: Bool) throws(HandlerError) {
         // What an earlier one could not give up.
         if isOpen { rollBack() }
         var attempts = 0
@@ -149,17 +154,24 @@ final class PostgresConnection: SQLConnection {
             if let node { try verify(link, node) }
             do throws(PostgresError) {
                 if let node { try call(link, node.number) }
-                let lock = try link.statement(Self.lockSteps)
+                let lock = try link.statement(StepLock.take)
                 try link.send("BEGIN")
+                if makingLock { try link.send(StepLock.table) }
                 try link.send(lock, PostgresValues())
+                if makingLock { try link.receive() }
                 break
             } catch {
                 attempts += 1
-                // It was lost since the last step; nothing was done on it.
-                guard error.isLost, attempts < 3 else {
+                // It was lost since the last step, or another process has made the table first; nothing was done on it.
+                let isAgain = error.isLost || makingLock && error.isAlreadyMade
+                if !error.isLost, (try? link.undo()) != nil {
+                    if isAgain, attempts < 3 { continue }
+                } else {
+                    self.link = nil
+                }
+                guard isAgain, attempts < 3 else {
                     throw error.handlerError(path, doing: "beginning a step")
                 }
-                self.link = nil
             }
         }
         repetition = nil
@@ -168,30 +180,13 @@ final class PostgresConnection: SQLConnection {
         savepoints = []
     }
 
-    /// Looks whether another server than before has all commits of this process. A standby that was promoted without them is like a
-    /// backup that was put back: what depends on them starts again (``/Handlers/Step/copies``).
-    private func verify(_ link: PostgresLink, _ node: Node) throws(HandlerError) {
-        if verifiedServer == link.serverStart { return }
-        if let committed {
-            let found = try firstOnce("SELECT step FROM node_step WHERE node = ?", [committed.node]) {
-                $0.integer(0)
-            }
-            if found ?? -1 < committed.step {
-                try executeOnce("UPDATE place SET copies = copies + 1")
-                losses += 1
-                reportLoss(
-                    "the server of \(path) lacks commits that were acknowledged: \(found.map { "the last \(committed.step - $0)" } ?? "all") of this process; a standby was promoted without them. New sessions start; make the standby synchronous, and look for what else is missing"
-                )
-            }
-        }
-        verifiedServer = link.serverStart
-    }
-
     /// Gives the connection the name by which others end it when they take the node for dead.
     private func call(_ link: PostgresLink, _ number: Int) throws(PostgresError) {
         openNumber = number
         if calledNumber == number { return }
-        try link.send("SELECT set_config('application_name', \(NodeTable.connectionName(of: number)), false)")
+        try link.send(
+            "SELECT pg_catalog.set_config('application_name'::text, \(NodeTable.connectionName(of: number)), false)"
+        )
         // By itself: with the transaction that follows it would be rolled back.
         try link.receive(isLast: true)
         calledNumber = number
@@ -202,6 +197,7 @@ final class PostgresConnection: SQLConnection {
 
     func beginReading() throws(HandlerError) {
         rollBack()
+        repetition = nil
         let link = try connected()
         do throws(PostgresError) {
             try link.send("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -273,52 +269,6 @@ final class PostgresConnection: SQLConnection {
         return isSure
     }
 
-    /// Whether a step is committed whose connection was lost in its commit. The number of the transaction would not tell: a standby
-    /// that is promoted gives numbers again.
-    private func hasCommitted() throws(HandlerError) -> Bool {
-        guard node != nil else { return false }
-        isOpen = false
-        let end = ContinuousClock.now + options.outageLimit
-        while true {
-            self.link = nil
-            do throws(HandlerError) {
-                return try newestStoredStep() == step
-            } catch {
-                guard error.isStorageFailure, ContinuousClock.now < end else { throw error }
-                SystemThread.sleep(microseconds: 100_000)
-            }
-        }
-    }
-
-    /// The number of the newest step of the node that is stored, and safe where commits are.
-    private func newestStoredStep() throws(HandlerError) -> Int64 {
-        // The lost connection may still be about to run what was sent to it.
-        let isEnded = try firstOnce(NodeTable.endingConnection(of: openNumber)) { $0.integer(0) != 0 }
-        guard isEnded == true else {
-            throw HandlerError(
-                .databaseUnavailable, "the server of \(path) does not end a connection that was lost")
-        }
-        var found: Int64?
-        // It writes, so what it sees is on the standby when it has committed.
-        try run(
-            "UPDATE node_step SET step = step WHERE node = ? RETURNING step",
-            binding: [.integer(Int64(openNumber))]
-        ) { (row) throws(HandlerError) in
-            found = row.integer(0)
-            return true
-        }
-        if link?.hasWarned == true {
-            throw HandlerError(.databaseUnavailable, "the standby of \(path) has not confirmed a commit")
-        }
-        guard let found else {
-            throw HandlerError(
-                .databaseForeign,
-                "whether a step is stored in \(path) cannot be told any more: the process was away for more than a day while it committed; look at its rows"
-            )
-        }
-        return found
-    }
-
     func runsAgain() throws(HandlerError) -> Bool {
         guard let repetition else { return false }
         self.repetition = nil
@@ -345,6 +295,14 @@ final class PostgresConnection: SQLConnection {
             }
             SystemThread.sleep(microseconds: UInt32(1000 * conflicts))
             return (try? connected()) != nil
+        case .withNewStatements:
+            conflicts += 1
+            // Once: the code is also that of what a server cannot do.
+            guard conflicts == 1, let link, (try? link.forgetStatements()) != nil else {
+                endRepetitions()
+                return false
+            }
+            return true
         case .asNewNode:
             conflicts += 1
             guard conflicts <= Self.conflictLimit, (try? node?.registerAgain()) != nil else {
@@ -374,12 +332,7 @@ final class PostgresConnection: SQLConnection {
         guard let link, !link.isLost else { return }
         // What was sent before may fail, and the transaction with it.
         _ = try? link.receive()
-        do throws(PostgresError) {
-            try link.send("ROLLBACK")
-            try link.receive(isLast: true)
-        } catch {
-            self.link = nil
-        }
+        if (try? link.undo()) == nil { self.link = nil }
     }
 
     func savepoint() throws(HandlerError) {

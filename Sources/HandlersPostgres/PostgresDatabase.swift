@@ -29,7 +29,7 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
         }
         var migrated: [String] = []
         steps.beCareful()
-        try steps.begin()
+        try steps.beginMaking()
         try steps.rollingBackOnError { () throws(HandlerError) in
             try MoveMark.refuseOld(in: steps)
             // Looks again: another process may have been first.
@@ -50,8 +50,11 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
 
     func prepareRecovery() {}
 
+    func clocks(_ time: TimeSource) -> TimeSource { options.clock.source(time) }
+
     func settle(in store: HandlerStore) {
         steps.reportLoss = { [weak store] text in store?.report(loss: text) }
+        steps.node?.report(to: { [weak store] level, text in store?.report(level, text) })
     }
 
     var losses: Int { steps.losses }

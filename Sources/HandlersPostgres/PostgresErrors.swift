@@ -17,8 +17,11 @@ struct PostgresError: Error {
     var isLost: Bool { state.isEmpty || state.hasPrefix("57P") || state.hasPrefix("08") }
     /// Whether the step's node was fenced: others have taken it for dead.
     var isFenced: Bool { state == "23502" && table == "node_step" }
-    /// Whether a table has changed since a statement was prepared.
-    var isStale: Bool { state == "0A000" && message.contains("cached plan") || state == "26000" }
+    /// Whether a table may have changed since a statement was prepared, or the statement is gone. The first of both codes is also that of
+    /// what a server cannot do; then it is prepared once more for nothing.
+    var isStale: Bool { state == "0A000" || state == "26000" }
+    /// Whether another process has just made the same table.
+    var isAlreadyMade: Bool { ["23505", "42P07", "42710"].contains(state) }
 
     /// As an error of the store that says what to do.
     ///
@@ -73,15 +76,16 @@ struct PostgresError: Error {
     }
 
     /// The error of a connection that was not made, of which only the text is known.
-    func connectionError(_ path: String) -> HandlerError {
-        let advice =
-            if message.contains("certificate") || message.contains("SSL error") {
-                "name the certificate of its authority as sslrootcert and its own name as host, and renew a certificate that has expired"
-            } else {
-                "check that its server runs and accepts connections, and check its user, password and database in the connection string"
-            }
+    ///
+    /// - Parameter verifies: Whether the server has to show a certificate.
+    func connectionError(_ path: String, verifies: Bool) -> HandlerError {
+        let certificate =
+            verifies
+            ? "; name the certificate of its authority as sslrootcert and its own name as host, renew a certificate that has expired, and let the server ask for scram-sha-256; only an explicit sslmode takes less"
+            : ""
         return HandlerError(
             .databaseUnavailable,
-            "the database \(path) cannot be reached (\(message)); \(advice). Nothing was changed")
+            "the database \(path) cannot be reached (\(message)); check that its server runs and accepts connections, and check its user, password and database in the connection string\(certificate). Nothing was changed"
+        )
     }
 }

@@ -33,7 +33,7 @@ final class PostgresLink {
     /// When the server was started, in microseconds; another server has another time.
     var serverStart: Int64 = 0
 
-    /// Whether the server has warned that a commit may not be what it should be.
+    /// Whether the server has warned that a commit may not be on the standby.
     private(set) var hasWarned = false
 
     /// Connects.
@@ -41,16 +41,8 @@ final class PostgresLink {
     /// - Parameters:
     ///   - settings: Names and values of libpq, of which the later ones count; a `dbname` may be a whole connection string.
     ///   - limit: How long an answer may take.
-    init(_ settings: KeyValuePairs<String, String>, answerLimit limit: Duration) throws(PostgresError) {
-        let texts = settings.flatMap { [Array($0.key.utf8CString), Array($0.value.utf8CString)] }
-        let starts = texts.reduce(into: [0]) { $0.append($0[$0.count - 1] + $1.count) }
-        let connection = Array(texts.joined()).withUnsafeBufferPointer { bytes in
-            let pointers = starts.dropLast().map { bytes.baseAddress?.advanced(by: $0) }
-            func every(_ first: Int) -> [UnsafePointer<CChar>?] {
-                stride(from: first, to: pointers.count, by: 2).map { pointers[$0] } + [nil]
-            }
-            return PQconnectdbParams(every(0), every(1), 1)
-        }
+    init(_ settings: [PostgresOption], answerLimit limit: Duration) throws(PostgresError) {
+        let connection = PostgresOption.withPointers(settings) { PQconnectdbParams($0, $1, 1) }
         guard let connection else {
             throw PostgresError(state: "", message: "there is no memory for a connection")
         }
@@ -63,14 +55,23 @@ final class PostgresLink {
         PQsetNoticeReceiver(
             connection,
             { me, result in
-                guard let me, let state = PQresultErrorField(result, dh_pq_error_state) else { return }
-                // A commit whose wait for the standby was ended: it is not known to be there.
-                guard String(cString: state) == "01000" else { return }
+                guard let me, PostgresLink.isAboutStandby(result) else { return }
                 Unmanaged<PostgresLink>.fromOpaque(me).takeUnretainedValue().hasWarned = true
             }, Unmanaged.passUnretained(self).toOpaque())
     }
 
     deinit { PQfinish(connection) }
+
+    /// Whether a warning says that a commit's wait for the standby was ended, so that it is not known to be there. Its code is that of any
+    /// other warning, such as one of a trigger; the routine that words it is its own, in every language.
+    private static func isAboutStandby(_ warning: OpaquePointer?) -> Bool {
+        guard let state = PQresultErrorField(warning, dh_pq_error_state),
+            ["01000", "57P01"].contains(String(cString: state))
+        else { return false }
+        // Without the routine the commit is doubted, which settles it.
+        guard let routine = PQresultErrorField(warning, dh_pq_error_routine) else { return true }
+        return String(cString: routine) == "SyncRepWaitForLSN"
+    }
 
     /// The number of the server's version: 150004 for 15.4.
     var serverVersion: Int32 { PQserverVersion(connection) }
@@ -110,10 +111,11 @@ final class PostgresLink {
         return statement
     }
 
-    /// Forgets all statements.
-    private func forgetStatements() throws(PostgresError) {
+    /// Forgets all statements, as when tables may have changed.
+    func forgetStatements() throws(PostgresError) {
         statements = [:]
         try send("DEALLOCATE ALL")
+        try receive()
     }
 
     /// Forgets a statement whose tables have changed.
@@ -184,6 +186,12 @@ final class PostgresLink {
         }
         if isLast { try endPipeline() }
         return last
+    }
+
+    /// Rolls the transaction back.
+    func undo() throws(PostgresError) {
+        try send("ROLLBACK")
+        try receive(isLast: true)
     }
 
     /// Ends the pipeline and waits for nothing: whether its commands fail is not learned.

@@ -36,6 +36,11 @@ package struct PostgresSettings: Sendable {
     /// Names the database in messages, without a password.
     let name: String
 
+    /// What protects its connections.
+    private let security: PostgresSecurity
+    /// The clock of the server, which all connections see.
+    package var clock = ServerClock()
+
     package init(
         _ settings: String, durability: PostgresDurability?, runsTwice: Bool = false
     ) throws(HandlerError) {
@@ -48,20 +53,26 @@ package struct PostgresSettings: Sendable {
             PQfreemem(message)
             throw Self.unreadable(reason)
         }
-        defer { PQconninfoFree(options) }
-        var parts: [String: String] = [:]
-        var next = options
-        while let keyword = next.pointee.keyword {
-            if let value = next.pointee.val { parts[String(cString: keyword)] = String(cString: value) }
-            next += 1
-        }
+        let parts = PostgresOption.values(options)
         guard !Self.hasBareSign(settings) else {
             throw Self.unreadable("in a password @ is written %40, and / is written %2F")
+        }
+        if let nested = Self.nested(parts) {
+            throw Self.unreadable("its \(nested) is a connection string itself, which may hold a password")
         }
         // Of several hosts in a URI libpq says "," where they have no ports.
         let port = parts["port"].map { $0.contains { $0 != "," } ? ":\($0)" : "" } ?? ""
         let service = parts["service"].map { "?service=\($0)" } ?? ""
         name = "postgresql://\(parts["host"] ?? "")\(port)/\(parts["dbname"] ?? "")\(service)"
+        security = PostgresSecurity(of: settings, written: parts)
+    }
+
+    /// The first setting that holds a connection string. Its text is shown by this library, by libpq and by servers, with the password.
+    private static func nested(_ parts: [String: String]) -> String? {
+        if parts["dbname"]?.contains("=") == true { return "dbname" }
+        return ["dbname", "host", "hostaddr", "port", "user", "service"].first {
+            parts[$0]?.contains("://") == true
+        }
     }
 
     private static func unreadable(_ reason: String) -> HandlerError {
@@ -97,17 +108,20 @@ package struct PostgresSettings: Sendable {
     func connect(isReader: Bool) throws(HandlerError) -> PostgresLink {
         let link: PostgresLink
         do throws(PostgresError) {
+            // What the program's own string may replace. Without these a cut line is noticed after two hours.
+            let defaults = [
+                PostgresOption("connect_timeout", "5"), PostgresOption("keepalives_idle", "2"),
+                PostgresOption("keepalives_interval", "1"), PostgresOption("keepalives_count", "3"),
+                PostgresOption("tcp_user_timeout", "5000"),
+                PostgresOption("fallback_application_name", "durable-handlers"),
+            ]
+            // What it may not replace.
+            let fixed = [PostgresOption("client_encoding", "UTF8")]
             link = try PostgresLink(
-                [
-                    // What the program's own string may replace. Without these a cut line is noticed after two hours.
-                    "connect_timeout": "5", "keepalives_idle": "2", "keepalives_interval": "1",
-                    "keepalives_count": "3", "tcp_user_timeout": "5000",
-                    "fallback_application_name": "durable-handlers", "dbname": settings,
-                    // What it may not replace.
-                    "client_encoding": "UTF8",
-                ], answerLimit: answerLimit)
+                defaults + security.defaults + [PostgresOption("dbname", settings)] + fixed,
+                answerLimit: answerLimit)
         } catch {
-            throw error.connectionError(name)
+            throw error.connectionError(name, verifies: security.verifiesServer)
         }
         try prepare(link, isReader: isReader)
         return link

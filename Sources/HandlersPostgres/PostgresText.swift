@@ -66,6 +66,45 @@ enum PostgresText {
             "lower(hex(randomblob(16)))", with: "replace(gen_random_uuid()::text, '-', '')")
     }
 
+    /// Returns whether a text of `sqlite_schema` is one `CREATE TABLE` with columns, or one `CREATE INDEX`, and makes it in the schema of
+    /// the store. SQLite writes them so itself; somebody else may have written anything there.
+    static func makesTableOrIndex(_ sql: String) -> Bool {
+        var tokens = Tokens(sql).filter { !Tokens.isSpace($0) }.map {
+            String(decoding: $0, as: UTF8.self)
+        }[...]
+        func take(_ words: String...) -> Bool {
+            guard tokens.prefix(words.count).map({ $0.uppercased() }) == words else { return false }
+            tokens = tokens.dropFirst(words.count)
+            return true
+        }
+        func takeName() -> Bool {
+            guard let first = tokens.popFirst()?.utf8.first else { return false }
+            // A name in double quotes with a quote in it is two tokens.
+            while tokens.first?.utf8.first == UInt8(ascii: "\""), first == UInt8(ascii: "\"") {
+                tokens.removeFirst()
+            }
+            return first == UInt8(ascii: "\"") || Tokens.isWord(first)
+        }
+        guard take("CREATE") else { return false }
+        let isTable = take("TABLE")
+        if !isTable {
+            _ = take("UNIQUE")
+            guard take("INDEX"), takeName(), take("ON") else { return false }
+        }
+        guard takeName(), tokens.first == "(", !tokens.contains(";") else { return false }
+        if !isTable { return true }
+        // After its columns a table of SQLite has nothing but these. One that is made of a query has none.
+        var depth = 0
+        let end = tokens.firstIndex { token in
+            depth += token == "(" ? 1 : token == ")" ? -1 : 0
+            return depth == 0
+        }
+        guard let end else { return false }
+        return tokens[(end + 1)...].allSatisfy {
+            ["WITHOUT", "ROWID", "STRICT", ","].contains($0.uppercased())
+        }
+    }
+
     /// Returns what a statement does.
     static func kind(_ sql: String) -> Kind {
         let first = Tokens(sql).lazy.first { $0.first.map(Tokens.isWord) ?? false }

@@ -19,11 +19,15 @@ extension StoreReader {
     public convenience init(
         postgres settings: String, schemas: [Schema] = [], time: TimeSource = .system
     ) throws {
-        var options = try PostgresSettings(settings, durability: nil)
+        try self.init(PostgresSettings(settings, durability: nil), schemas: schemas, time: time)
+    }
+
+    convenience init(_ settings: PostgresSettings, schemas: [Schema], time: TimeSource) {
+        var options = settings
         options.readsStandbys = true
         self.init(
             ReadablePostgres(options: options),
-            schemas: [NodeTable.schema] + schemas, time: time)
+            schemas: [NodeTable.schema] + schemas, time: options.clock.source(time))
     }
 }
 
@@ -39,5 +43,9 @@ private struct ReadablePostgres: ReadableDatabase {
 
     func processes(in snapshot: borrowing Snapshot) throws(HandlerError) -> [StoreProcess] {
         try NodeTable.nodes(in: snapshot)
+    }
+
+    func stepLockHolder(in snapshot: borrowing Snapshot) throws(HandlerError) -> StepLockHolder? {
+        try StepLock.holder(in: snapshot)
     }
 }

@@ -125,8 +125,7 @@ final class Fleet {
         let node = try query("SELECT max(node) FROM machine WHERE name = '\(member.name)'")
         let port = try query(
             """
-            SELECT client_port FROM pg_stat_activity JOIN pg_locks USING (pid)
-            WHERE locktype = 'advisory' AND objsubid = 2 AND objid = \(node) LIMIT 1
+            SELECT client_port FROM pg_stat_activity JOIN node_lease ON backend = pid WHERE node = \(node) LIMIT 1
             """)
         if port.isEmpty { return nil }
         chronicle.mark("half-open", "\(member.name) renews its lease no longer")

@@ -23,15 +23,14 @@ import Testing
         try body()
     }
 
-    /// Waits until a node holds the lock by which others notice its death at once.
-    private static func expectLock(of store: HandlerStore, _ database: TestDatabase) throws {
+    /// Waits until a node has named the connection by whose end others notice its death at once.
+    private static func expectConnection(of store: HandlerStore, _ database: TestDatabase) throws {
         try eventually {
             try database.query(
                 """
-                SELECT count(*) FROM pg_locks JOIN node_lease ON node = objid::bigint
-                WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND server IS NOT NULL
-                    AND node = \(store.slotNumber)
-                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                SELECT count(*) FROM pg_stat_activity JOIN node_lease ON pid = backend
+                WHERE node = \(store.slotNumber) AND server = \(NodeTable.server)
+                    AND node_lease.backend_start = extract(epoch FROM pg_stat_activity.backend_start) * 1000000
                 """) == "1"
         }
     }
@@ -53,7 +52,7 @@ import Testing
             #expect(try store.texts() == ["2"])
             #expect(numbers == [old, store.slotNumber])
             #expect(store.slotNumber != old)
-            try Self.expectLock(of: store, database)
+            try Self.expectConnection(of: store, database)
         }
     }
 
@@ -131,9 +130,13 @@ import Testing
     // MARK: Deaths
 
     @Test(
-        "G5 a look at another node keeps no lock of it, whether or not that node has taken its lock",
-        arguments: [false, true])
-    func looksWithoutLock(hasLocked: Bool) throws {
+        "G5 a node whose connection has ended is under suspicion, whether or not its process number was given again",
+        arguments: [
+            ("pid + 1000000", "0", "server", true), ("pid", "start + 1", "server", true),
+            ("pid", "start", "server", false), ("pid + 1000000", "0", "server + 1", false),
+            ("pid + 1000000", "0", "NULL", false),
+        ])
+    func suspects(process: String, start: String, server: String, isGone: Bool) throws {
         let database = try PostgresServer.shared.makeDatabase()
         let store = try openStore(database)
         var other = try NodeTable(
@@ -141,20 +144,16 @@ import Testing
         try database.query(
             """
             INSERT INTO node(id, is_sharing) VALUES (100, 0);
-            INSERT INTO node_lease(node, until, server)
-                SELECT 100, 9999999999999, \(hasLocked ? "server" : "NULL") FROM node_lease
+            INSERT INTO node_lease(node, until, server, backend, backend_start)
+                SELECT 100, 9999999999999, \(server), \(process), \(start)
+                FROM (SELECT server, backend AS pid, backend_start AS start FROM node_lease) AS first
             """)
-        _ = try other.bury(besides: store.slotNumber)
-        // Nobody has it: the node has lost its connection, or has not come to it yet.
-        #expect(other.suspects == (hasLocked ? [100] : []))
-        #expect(
-            try database.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 100")
-                == "0")
-        withExtendedLifetime(store) {}
+        _ = try other.bury(besides: store.slotNumber) { _, _ in }
+        #expect(other.suspects == (isGone ? [100] : []))
     }
 
     @Test(
-        "G5 nodes that have lost their locks together are dead at the second look, but for one that has just come back itself",
+        "G5 nodes that have lost their connections together are dead at the second look, but for one that has just come back itself",
         arguments: [false, true])
     func allLinesLost(isReconnection: Bool) throws {
         let database = try PostgresServer.shared.makeDatabase()
@@ -167,7 +166,7 @@ import Testing
             """)
         var table = try NodeTable(
             PostgresSettings(database.connection(), durability: .onPrimary), isReconnection: isReconnection)
-        for _ in 0..<2 { _ = try table.bury(besides: 1) }
+        for _ in 0..<2 { _ = try table.bury(besides: 1) { _, _ in } }
         #expect(table.suspects == [100])
         let leases = try database.query("SELECT count(*) FROM node_lease")
         #expect(leases == (isReconnection ? "1" : "0"))
@@ -185,6 +184,12 @@ import Testing
         #expect(loop.startRecoveries().isEmpty)
         loop.endRecovery(of: 100, isDone: false)
         #expect(loop.startRecoveries().map(\.node) == [100])
+        // Nor by another one meanwhile, unless this one is dead, too.
+        let other = try NodeTable(
+            PostgresSettings(database.connection(), durability: .onPrimary), isReconnection: false)
+        #expect(try !other.startRecovery(of: 100, by: loop.number + 1))
+        try database.query("UPDATE node SET recoverer = \(loop.number + 7) WHERE id = 100")
+        #expect(try other.startRecovery(of: 100, by: loop.number))
         loop.endRecovery(of: 100, isDone: true)
         #expect(try database.query("SELECT count(*) FROM node WHERE id = 100") == "0")
         loop.leave()
@@ -283,7 +288,7 @@ import Testing
         stepping.join()
         #expect(try cutOff.texts() == ["a"])
         #expect(cutOff.slotNumber != old)
-        try Self.expectLock(of: cutOff, database)
+        try Self.expectConnection(of: cutOff, database)
         withExtendedLifetime(database) {}
     }
 
@@ -340,7 +345,7 @@ import Testing
                 CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS
                     $$ BEGIN INSERT INTO told(handler) VALUES (NEW.handler); RETURN NEW; END $$;
                 CREATE TRIGGER tell AFTER UPDATE OF handler ON node FOR EACH ROW EXECUTE FUNCTION tell();
-                INSERT INTO node_step(node, step, lease, ended_at) VALUES (0, 1, 0, \(NodeTable.clock))
+                INSERT INTO node_step(node, step, fence, ended_at) VALUES (0, 1, 0, \(NodeTable.clock))
                 """)
             let store = try openStore(database)
             let ids = try store.step { step in try (1...3).map { _ in try step.bind(Note(text: "a").durable) }
@@ -453,27 +458,6 @@ import Testing
             #expect(try database.query("SELECT count(*) FROM \(table)") == "0")
         }
     }
-
-    // MARK: Notifications
-
-    @Test("G5 a commit with work for others wakes them, and its own store is not woken")
-    func wakes() throws {
-        let database = try PostgresServer.shared.makeDatabase()
-        let (first, second) = (try openStore(database), try openStore(database))
-        let calls = Atomic<Int>(0)
-        let listener = Listener()
-        second.addNeighborListener(listener) { calls.add(1, ordering: .relaxed) }
-        try second.watchChanges()
-        // Its own are no news; that of the first comes after them.
-        second.notifyOthers()
-        try Self.eventually { first.notificationsByOthers == 1 }
-        first.notifyOthers()
-        try Self.eventually { second.notificationsByOthers == 1 }
-        try Self.eventually { calls.load(ordering: .relaxed) > 0 }
-        withExtendedLifetime((listener, database)) {}
-    }
-
-    private final class Listener: Sendable {}
 }
 
 /// A process with a store of its own.

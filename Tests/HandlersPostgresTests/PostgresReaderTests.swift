@@ -103,9 +103,10 @@ import Testing
         }
         let database = try server.makeDatabase()
         let line = try LoopbackProxy(to: server.port)
-        let store = try openStore(
-            PostgresSettings(
-                database.connection(over: .tcp) + " port=\(line.port)", durability: .onPrimary))
+        var settings = try PostgresSettings(
+            database.connection(over: .tcp) + " port=\(line.port)", durability: .onPrimary)
+        settings.outageLimit = .seconds(1)
+        let store = try openStore(settings)
         try store.step { try $0.write("INSERT INTO note(text) VALUES ('one')") }
         #expect(try store.texts() == ["one"])
         line.lead(to: standby.port)

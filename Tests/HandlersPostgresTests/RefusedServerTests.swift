@@ -123,6 +123,25 @@ import XMPPTestKit
         try database.query("DROP OWNED BY reader; DROP ROLE reader")
     }
 
+    @Test(
+        "G8 a database that is not UTF-8 is refused, with the statement that makes another one",
+        arguments: ["LATIN1", "SQL_ASCII"])
+    func encoding(name: String) throws {
+        let server = try PostgresServer.shared
+        let database = "not_utf8_\(name.lowercased())"
+        try server.query(
+            "CREATE DATABASE \(database) TEMPLATE template0 ENCODING '\(name)' LC_COLLATE 'C' LC_CTYPE 'C'")
+        for error in [
+            refusal(server.connection(to: database)),
+            failure { try StoreReader(postgres: server.connection(to: database)).read { _ in } },
+        ] {
+            #expect(error?.code == .databaseUnavailable)
+            #expect(error?.message.contains("ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0") == true)
+            #expect(error?.message.contains(name) == true, "\(error as Any)")
+        }
+        try server.query("DROP DATABASE \(database)")
+    }
+
     // MARK: Certificates
 
     @Test(

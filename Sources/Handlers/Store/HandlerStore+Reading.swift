@@ -18,6 +18,9 @@ extension HandlerStore {
     /// waits until another has ended. While a read lasts, the log of the database cannot be written back past the state that the
     /// read sees, so the log grows with each commit: read what is to be shown, and show it after the read.
     ///
+    /// On PostgreSQL `body` runs again when its connection was lost, or when tables have changed since the connection was used last. A
+    /// database that is away is waited for as by a step, up to 30 s.
+    ///
     /// - Parameter body: The work; short and synchronous. It may begin a step, which commits apart from the read.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws; ``HandlerError`` when the store fails, or `nestedStep` inside a step or another read.
@@ -45,7 +48,7 @@ extension HandlerStore {
     func look<R>(_ body: (Transaction) throws -> R) throws -> R {
         guard isOnServer else { return try step { try body($0.transaction) } }
         do {
-            return try lookers.read(time, isFixed: false) { snapshot in
+            return try lookers.read(time, isFixed: false, isAwaited: false) { snapshot in
                 try body(
                     Transaction(
                         connection: snapshot.connection, registry: registry, role: role, slot: slot, log: log,

@@ -129,6 +129,7 @@ public final class HandlerStore: Sendable {
         modules = Set(schemas.map(\.module))
         self.registry = registry
         self.role = role
+        let time = database.clocks(time)
         self.time = time
         let migrated = try database.migrate(to: [.handlers] + schemas)
         connection = Connection(database.connection)
@@ -158,6 +159,9 @@ public final class HandlerStore: Sendable {
 
     /// Reports that commits of this process are missing.
     package func report(loss text: String) { log?.write(.error, .store) { text } }
+
+    /// Reports what its database has found.
+    package func report(_ level: LogLevel, _ text: String) { log?.write(level, .store) { text } }
 
     /// How often commits of this process were found missing since the store was opened; to be read in a step.
     package var losses: Int { database.losses }

@@ -9,4 +9,14 @@ package protocol ReadableDatabase {
     ///
     /// - Parameter snapshot: The state of the database that is read.
     func processes(in snapshot: borrowing Snapshot) throws(HandlerError) -> [StoreProcess]
+    /// Returns who holds the lock for which the steps of all machines wait; nil for nobody, and for a file.
+    ///
+    /// - Parameter snapshot: The state of the database that is read.
+    func stepLockHolder(in snapshot: borrowing Snapshot) throws(HandlerError) -> StepLockHolder?
+}
+
+extension ReadableDatabase {
+    package func stepLockHolder(in snapshot: borrowing Snapshot) throws(HandlerError) -> StepLockHolder? {
+        nil
+    }
 }

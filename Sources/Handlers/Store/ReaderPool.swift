@@ -28,24 +28,42 @@ package final class ReaderPool: @unchecked Sendable {
     /// - Parameters:
     ///   - time: The clock for ``Snapshot/now``.
     ///   - isFixed: Whether `body` gets the state of this moment, and not that of its first statement.
+    ///   - isAwaited: Whether it waits for a database that is away, and runs `body` again where its connection was lost. It does so in any
+    ///     case where tables have changed since the connection was used last.
     func read<R>(
-        _ time: TimeSource, isFixed: Bool = true, _ body: (borrowing Snapshot) throws -> R
+        _ time: TimeSource, isFixed: Bool = true, isAwaited: Bool = true,
+        _ body: (borrowing Snapshot) throws -> R
     ) throws -> R {
         let idle = try enter()
         var kept: (any SQLConnection)?
         defer { leave(kept) }
         let connection = try idle ?? open()
         do {
-            let result = try Snapshot.lend(
-                of: Connection(connection), time,
-                check: { () throws(HandlerError) in if isFixed { try connection.checkIsStore() } },
-                to: body)
+            let result = try repeating(connection, isAwaited) {
+                try Snapshot.lend(
+                    of: Connection(connection), time,
+                    check: { () throws(HandlerError) in if isFixed { try connection.checkIsStore() } },
+                    to: body)
+            }
             kept = connection
             return result
         } catch {
             // One whose storage failed is closed, for it may keep a damaged page; the next read opens another.
             if (error as? HandlerError)?.isStorageFailure != true { kept = connection } else { close() }
             throw error
+        }
+    }
+
+    private func repeating<R>(
+        _ connection: any SQLConnection, _ isAwaited: Bool, _ read: () throws -> R
+    ) throws -> R {
+        while true {
+            do {
+                return try read()
+            } catch {
+                let isLost = (error as? HandlerError)?.isStorageFailure == true
+                guard isAwaited || !isLost, try connection.runsAgain() else { throw error }
+            }
         }
     }
 

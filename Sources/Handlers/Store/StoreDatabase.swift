@@ -17,6 +17,9 @@ package protocol StoreDatabase: AnyObject, Sendable {
     /// Files that other users could access until it was opened.
     var narrowedFiles: [String] { get }
 
+    /// The clocks of its steps and reads; those of the program, unless machines share the database.
+    func clocks(_ time: TimeSource) -> TimeSource
+
     /// Makes the tables that are missing, in one transaction.
     ///
     /// - Returns: Says of each module from which version to which it was brought.
@@ -40,5 +43,6 @@ package protocol StoreDatabase: AnyObject, Sendable {
 }
 
 extension StoreDatabase {
+    package func clocks(_ time: TimeSource) -> TimeSource { time }
     package var losses: Int { 0 }
 }

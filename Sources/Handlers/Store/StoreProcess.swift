@@ -27,10 +27,13 @@ package struct StoreProcess: Hashable, Sendable {
     package let application: String?
     /// The network address of the node's machine; nil where it is not known, as with a local socket.
     package let address: String?
+    /// By how many milliseconds the clock of a node's machine is ahead of the server's; nil where that is not known.
+    package let clockAhead: Int64?
 
     /// Describes a node.
     package init(
-        node: Int, handler: AnyHandlerID?, life: Life, application: String?, address: String?
+        node: Int, handler: AnyHandlerID?, life: Life, application: String?, address: String?,
+        clockAhead: Int64?
     ) {
         slot = node
         processID = nil
@@ -38,6 +41,7 @@ package struct StoreProcess: Hashable, Sendable {
         self.life = life
         self.application = application
         self.address = address
+        self.clockAhead = clockAhead
     }
 
     /// Returns the processes of a file whose slots are locked; none where no process has had it open since the machine started, as with
@@ -60,5 +64,6 @@ package struct StoreProcess: Hashable, Sendable {
         life = nil
         application = nil
         address = nil
+        clockAhead = nil
     }
 }

@@ -67,6 +67,13 @@ public final class StoreReader {
     package func processes(in snapshot: borrowing Snapshot) throws(HandlerError) -> [StoreProcess] {
         try database.processes(in: snapshot)
     }
+
+    /// Returns who holds the lock for which the steps of all machines wait; nil for nobody, and for a file.
+    ///
+    /// - Parameter snapshot: What ``read(_:)`` lends.
+    package func stepLockHolder(in snapshot: borrowing Snapshot) throws(HandlerError) -> StepLockHolder? {
+        try database.stepLockHolder(in: snapshot)
+    }
 }
 
 /// A database in a file of SQLite, which other processes may have open.

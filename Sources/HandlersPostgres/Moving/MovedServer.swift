@@ -17,16 +17,12 @@ final class MovedServer: MovedDatabase {
         // A lost connection has rolled back, and the move is run again.
         settings.outageLimit = .zero
         server = PostgresConnection(settings, isReader: isReader)
-        let link = try server.connected()
-        guard link.reported("server_encoding") == "UTF8" else {
-            throw HandlerError(
-                .databaseUnavailable,
-                "the database \(settings.name) has the encoding \(link.reported("server_encoding") ?? "-"), and texts are moved as UTF-8 alone; make the database with ENCODING 'UTF8'"
-            )
-        }
+        _ = try server.connected()
         // The other side may take long between two statements.
         try server.executeOnce("SET idle_in_transaction_session_timeout = 0")
-        guard let schema = try server.firstOnce("SELECT current_schema()", [], { $0.optionalText(0) }) ?? nil
+        guard
+            let schema = try server.firstOnce(
+                "SELECT pg_catalog.current_schema()::text", [], { $0.optionalText(0) }) ?? nil
         else {
             throw HandlerError(
                 .databaseReadOnly,
@@ -44,16 +40,22 @@ final class MovedServer: MovedDatabase {
 
     // MARK: Reading
 
-    private static let ownTables = ["migration_text", "node", "node_lease", "node_step"]
+    private static let schemaID = """
+        (SELECT n.oid FROM pg_catalog.pg_namespace AS n WHERE n.nspname = pg_catalog.current_schema())
+        """
+    private static let ownTables = ["migration_text", "node", "node_lease", "node_step", "step_lock"]
 
     func tables() throws(HandlerError) -> [MovedTable] {
         let found = try server.allOnce(
             """
-            SELECT relname::text, attname::text, format_type(atttypid, atttypmod), attidentity <> '',
-                EXISTS (SELECT 1 FROM pg_index WHERE indrelid = attrelid AND indisprimary AND attnum = ANY(indkey))
-            FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
-            WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
-            ORDER BY relname COLLATE "C", attnum
+            SELECT c.relname::text, a.attname::text, pg_catalog.format_type(a.atttypid, a.atttypmod),
+                a.attidentity <> ''::"char", EXISTS (
+                    SELECT 1 FROM pg_catalog.pg_index AS i
+                    WHERE i.indrelid = a.attrelid AND i.indisprimary AND a.attnum = ANY(i.indkey))
+            FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid
+            WHERE a.attnum > 0::smallint AND NOT a.attisdropped AND c.relnamespace = \(Self.schemaID)
+                AND c.relkind = ANY (ARRAY['r', 'p']::"char"[])
+            ORDER BY c.relname::text COLLATE "C", a.attnum
             """
         ) { row in
             (
@@ -72,11 +74,12 @@ final class MovedServer: MovedDatabase {
     func triggersAndViews() throws(HandlerError) -> [String] {
         try server.allOnce(
             """
-            SELECT relname || '.' || tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
-            WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
-            UNION SELECT relname::text FROM pg_class
-            WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('v', 'm') AND NOT EXISTS (
-                SELECT 1 FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e')
+            SELECT c.relname::text || '.'::text || t.tgname::text
+            FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid
+            WHERE c.relnamespace = \(Self.schemaID) AND NOT t.tgisinternal
+            UNION SELECT c.relname::text FROM pg_catalog.pg_class AS c
+            WHERE c.relnamespace = \(Self.schemaID) AND c.relkind = ANY (ARRAY['v', 'm']::"char"[]) AND NOT EXISTS (
+                SELECT 1 FROM pg_catalog.pg_depend AS d WHERE d.objid = c.oid AND d.deptype = 'e'::"char")
             ORDER BY 1
             """
         ) { $0.text(0) }
@@ -129,7 +132,7 @@ final class MovedServer: MovedDatabase {
     // MARK: Writing
 
     /// It takes the lock of steps, so programs that open the database wait, and fail, until the store is there.
-    func begin() throws(HandlerError) { try server.begin() }
+    func begin() throws(HandlerError) { try server.beginMaking() }
 
     func holdsStore() throws(HandlerError) -> Bool { try server.hasTable("module_schema") }
 
@@ -138,18 +141,38 @@ final class MovedServer: MovedDatabase {
         try MigrationTexts.keep([NodeTable.schema] + schemas, in: server)
     }
 
-    func make(_ scripts: [String]) throws(HandlerError) {
-        for script in scripts { try server.runScript(script, of: "the tables of a module") }
+    func make(_ scripts: [String], ofFile: Bool) throws(HandlerError) {
+        for script in scripts {
+            if ofFile {
+                try make(script)
+            } else {
+                try server.runScript(script, of: "the tables of a module")
+            }
+        }
         try MigrationTexts.keep(scripts, in: server)
+    }
+
+    /// Makes a table or an index of a file, which may be anybody's.
+    private func make(_ text: String) throws(HandlerError) {
+        guard PostgresText.makesTableOrIndex(text) else {
+            throw HandlerError(
+                .databaseForeign,
+                "a table or an index of the store that is left is not made by one CREATE TABLE or CREATE INDEX (\(text.prefix(200))), so it is not made here; make it in the schema of a module. Nothing was changed"
+            )
+        }
+        server.noteWrite()
+        // By itself, so that the server takes one statement and no more.
+        try server.control(PostgresText.translated(text))
     }
 
     func startCopying(to tables: [MovedTable]) throws(HandlerError) {
         references = try server.allOnce(
             """
-            SELECT relname::text, conname::text, CASE WHEN NOT condeferrable THEN 'NOT DEFERRABLE'
-                WHEN condeferred THEN 'DEFERRABLE INITIALLY DEFERRED' ELSE 'DEFERRABLE INITIALLY IMMEDIATE' END
-            FROM pg_constraint JOIN pg_class ON pg_class.oid = conrelid
-            WHERE contype = 'f' AND relnamespace = current_schema()::regnamespace
+            SELECT c.relname::text, f.conname::text, CASE WHEN NOT f.condeferrable THEN 'NOT DEFERRABLE'::text
+                WHEN f.condeferred THEN 'DEFERRABLE INITIALLY DEFERRED'::text
+                ELSE 'DEFERRABLE INITIALLY IMMEDIATE'::text END
+            FROM pg_catalog.pg_constraint AS f JOIN pg_catalog.pg_class AS c ON c.oid = f.conrelid
+            WHERE f.contype = 'f'::"char" AND c.relnamespace = \(Self.schemaID)
             """
         ) { (table: $0.text(0), name: $0.text(1), mode: $0.text(2)) }.filter { reference in
             // Those of other programs in the schema stay as they are.
@@ -182,7 +205,7 @@ final class MovedServer: MovedDatabase {
     func raiseNewestID(of table: MovedTable, to id: Int64) throws(HandlerError) {
         guard let column = table.columns.first(where: \.isIdentity) else { return }
         try server.executeOnce(
-            "SELECT setval(pg_get_serial_sequence(?, ?), ?)",
+            "SELECT pg_catalog.setval(pg_catalog.pg_get_serial_sequence(?::text, ?::text)::regclass, ?::bigint)",
             [MovedTable.quoted(table.name), column.name, id])
     }
 

@@ -114,7 +114,7 @@ struct StoreCopy {
                 "the tables \(tables.joined(separator: ", ")) in \(source.connection.path) are of modules that this program does not know (\(modules.keys.sorted().joined(separator: ", "))), and the texts of their migrations are not there; start their program with the store once, which keeps them, or have it move the store with StoreMove. Nothing was changed"
             )
         }
-        try target.make(scripts)
+        try target.make(scripts, ofFile: source is MovedFile)
         for (module, version) in modules {
             try target.connection.executeOnce(
                 "INSERT INTO module_schema(module, version) VALUES (?, ?)", [module, version])

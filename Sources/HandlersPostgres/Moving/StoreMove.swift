@@ -191,3 +191,17 @@ public struct StoreMove: Sendable {
         try MoveSource(source, schemas: schemas).set(nil)
     }
 }
+
+extension StoreMove.Place: CustomStringConvertible, CustomDebugStringConvertible {
+    /// The path, or the address of the database without user and password.
+    public var description: String {
+        switch self {
+        case .file(let path): path
+        case .postgres(let settings):
+            (try? PostgresSettings(settings, durability: nil).name) ?? "a connection string"
+        }
+    }
+
+    /// The same, so that no dump of a value shows a password.
+    public var debugDescription: String { description }
+}

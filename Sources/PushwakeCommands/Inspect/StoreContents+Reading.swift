@@ -6,8 +6,13 @@ extension StoreContents {
     /// - Parameter limit: The maximum number of shown rows of each list.
     package init(_ reader: StoreReader, limit: Int) throws {
         self = try reader.read { snapshot in
-            try StoreContents(
+            var contents = try StoreContents(
                 snapshot, path: reader.path, processes: Self.processes(reader, snapshot), limit: limit)
+            contents.stepLock = try reader.stepLockHolder(in: snapshot).map {
+                StepLock(
+                    pid: $0.processID, application: $0.application, address: $0.address, waiting: $0.waiters)
+            }
+            return contents
         }
     }
 
@@ -19,7 +24,8 @@ extension StoreContents {
             Process(
                 slot: $0.slot, pid: $0.processID,
                 state: $0.life?.rawValue ?? $0.processID.map(ProcessState.of) ?? "unknown",
-                handler: $0.handler?.rawValue, application: $0.application, address: $0.address)
+                handler: $0.handler?.rawValue, application: $0.application, address: $0.address,
+                clockAhead: $0.clockAhead)
         }
     }
 

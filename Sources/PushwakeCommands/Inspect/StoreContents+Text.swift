@@ -70,6 +70,24 @@ extension StoreContents {
                 ]
         }
         return Self.section("open in", Int64(processes.count), table, processes.count, style)
+            + clockLines(style) + stepLockLines(style)
+    }
+
+    private func clockLines(_ style: TerminalStyle) -> [VisibleText] {
+        processes.compactMap { process -> VisibleText? in
+            guard let ahead = process.clockAhead, abs(ahead) > 1000 else { return nil }
+            return style.warning(
+                "  the clock of \(process.name) is \(Span.text(abs(ahead))) \(ahead > 0 ? "ahead of" : "behind") the server's"
+            )
+        }
+    }
+
+    private func stepLockLines(_ style: TerminalStyle) -> [VisibleText] {
+        guard let stepLock else { return [] }
+        let whose = [stepLock.application, stepLock.address].compactMap(\.self).joined(separator: " at ")
+        let line: VisibleText =
+            "  the lock of steps is held by process \(stepLock.pid) of the server\(whose.isEmpty ? "" : " (\(whose))"), \(stepLock.waiting) waiting"
+        return [stepLock.waiting > 0 ? style.warning(line) : style.faint(line)]
     }
 
     private func accountLines(_ account: Account, _ style: TerminalStyle) -> [VisibleText] {

@@ -26,6 +26,20 @@ package struct StoreContents: Codable {
         package var application: String?
         /// The network address of a node's machine; nil if it is not known.
         package var address: String?
+        /// By how much the clock of a node's machine is ahead of the server's; nil if that is not known.
+        package var clockAhead: Int64?
+    }
+
+    /// A process of the server that holds the lock for which the steps of all nodes wait.
+    package struct StepLock: Codable {
+        /// Its id on the server's machine.
+        package var pid: Int32
+        /// The `application_name` of its connection.
+        package var application: String?
+        /// The network address of its client; nil if it is not known.
+        package var address: String?
+        /// The number of steps that wait for the lock.
+        package var waiting: Int
     }
 
     package struct Account: Codable {
@@ -191,6 +205,8 @@ package struct StoreContents: Codable {
 
     package var store: String
     package var processes: [Process]
+    /// Nil if nobody holds the lock at this moment, and for a file.
+    package var stepLock: StepLock?
     package var accounts: [Account]
     package var requests: Rows<Request>
     package var timers: Rows<Timer>

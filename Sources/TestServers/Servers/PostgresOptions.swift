@@ -12,6 +12,11 @@ package struct PostgresOptions: Hashable, Sendable {
     /// Another address of this machine, such as `198.18.0.1`, at which it listens, too, for clients of whatever address.
     package var address: String?
 
+    /// How clients over TCP show who they are: a method of `pg_hba.conf`.
+    package var method = "scram-sha-256"
+    /// The language of its messages, such as `de`; nil for English. Its texts must be installed.
+    package var language: String?
+
     /// Makes the default options.
     package init() {}
 
@@ -36,6 +41,8 @@ package struct PostgresOptions: Hashable, Sendable {
             "primary_slot_name": primary?.name ?? "",
             // Other kinds of shared memory remain after SIGKILL, until the machine restarts.
             "dynamic_shared_memory_type": "mmap",
+            // A locale for which gettext looks at LANGUAGE.
+            "lc_messages": language == nil ? "C" : "C.utf8",
             "log_line_prefix": "%m [%p] %a ", "log_timezone": "UTC", "timezone": "UTC",
         ]
         if certificate != nil {
@@ -52,9 +59,9 @@ package struct PostgresOptions: Hashable, Sendable {
         """
         local all         all              trust
         local replication all              trust
-        host  all         all 127.0.0.1/32 scram-sha-256
+        host  all         all 127.0.0.1/32 \(method)
         host  replication all 127.0.0.1/32 scram-sha-256
-        \(address == nil ? "" : "host all all 0.0.0.0/0 scram-sha-256")
+        \(address == nil ? "" : "host all all 0.0.0.0/0 \(method)")
 
         """
     }

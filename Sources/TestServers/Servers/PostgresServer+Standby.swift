@@ -51,6 +51,22 @@ extension PostgresServer {
         return standby
     }
 
+    /// Copies the cluster of this running server as a role, as a backup does, and removes the copy.
+    ///
+    /// - Returns: The files of the copy.
+    /// - Throws: ``TestServerError`` `refused` when the role may not.
+    package func backUp(as role: String) throws(TestServerError) -> [String] {
+        let copy = "\(folder)/backup-\(role)"
+        try installation.run(
+            "pg_basebackup",
+            [
+                "--dbname=\(connection()) user=\(role)", "--pgdata=\(copy)", "--wal-method=fetch",
+                "--checkpoint=fast", "--no-sync",
+            ], in: folder)
+        defer { try? FileManager.default.removeItem(atPath: copy) }
+        return (try? FileManager.default.contentsOfDirectory(atPath: copy)) ?? []
+    }
+
     /// Sets the standbys that must have a commit on disk before this running server acknowledges it.
     ///
     /// - Parameters:

@@ -147,7 +147,9 @@ package final class PostgresServer: Sendable {
             try writeConfiguration()
             return try process.launch { () throws(ChildProcessError) in
                 try installation.start(
-                    "postgres", ["-D", dataFolder], output: .file(process.console),
+                    "postgres", ["-D", dataFolder],
+                    variables: options.language.map { ["LANGUAGE": $0] } ?? [:],
+                    output: .file(process.console),
                     errors: .file(process.console), lastSignal: "QUIT")
             }
         } wait: { child throws(TestServerError) in

@@ -35,7 +35,9 @@ package protocol MovedDatabase: AnyObject {
     /// Makes the tables of modules.
     func make(_ schemas: [Schema]) throws(HandlerError)
     /// Makes tables of unknown modules.
-    func make(_ scripts: [String]) throws(HandlerError)
+    ///
+    /// - Parameter ofFile: Whether the scripts are the statements of a file, each of which makes one thing.
+    func make(_ scripts: [String], ofFile: Bool) throws(HandlerError)
     /// Has references between rows be checked at the end, and triggers rest until then.
     func startCopying(to tables: [MovedTable]) throws(HandlerError)
     /// Checks references between rows.

@@ -127,7 +127,7 @@ package final class MovedFile: MovedDatabase {
         _ = try Schema.migrate(schemas, in: file)
     }
 
-    package func make(_ scripts: [String]) throws(HandlerError) {
+    package func make(_ scripts: [String], ofFile: Bool) throws(HandlerError) {
         for script in scripts { try file.runScript(script, of: "the tables of a module") }
     }
 
