@@ -298,7 +298,7 @@ final class PostgresConnection: SQLConnection {
         case .withNewStatements:
             conflicts += 1
             // Once: the code is also that of what a server cannot do.
-            guard conflicts == 1, let link, (try? link.forgetStatements()) != nil else {
+            guard conflicts == 1, let link, (try? link.startAgain()) != nil else {
                 endRepetitions()
                 return false
             }

@@ -111,11 +111,17 @@ final class PostgresLink {
         return statement
     }
 
-    /// Forgets all statements, as when tables may have changed.
-    func forgetStatements() throws(PostgresError) {
+    /// Forgets all statements, between two transactions, as when tables may have changed.
+    func startAgain() throws(PostgresError) {
+        try forgetStatements()
+        // By itself: it fixes a snapshot, after which the next transaction could not choose its isolation.
+        try receive(isLast: true)
+    }
+
+    /// Forgets all statements.
+    private func forgetStatements() throws(PostgresError) {
         statements = [:]
         try send("DEALLOCATE ALL")
-        try receive()
     }
 
     /// Forgets a statement whose tables have changed.

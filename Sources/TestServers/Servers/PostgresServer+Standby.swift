@@ -60,7 +60,7 @@ extension PostgresServer {
         try installation.run(
             "pg_basebackup",
             [
-                "--dbname=\(connection()) user=\(role)", "--pgdata=\(copy)", "--wal-method=fetch",
+                "--dbname=\(connection()) user=\(role)", "--pgdata=\(copy)", "--wal-method=stream",
                 "--checkpoint=fast", "--no-sync",
             ], in: folder)
         defer { try? FileManager.default.removeItem(atPath: copy) }
