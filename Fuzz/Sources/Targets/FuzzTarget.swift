@@ -99,7 +99,7 @@ struct FuzzTarget: Sendable {
         // Doubled, because this code is not optimized in tests.
         var repeated = Array(input[start..<end])
         while repeated.count < length { repeated += repeated.prefix(length - repeated.count) }
-        return input[..<end] + repeated.prefix(length) + input[end...]
+        return Array(input[..<end]) + repeated.prefix(length) + Array(input[end...])
     }
 }
 
