@@ -46,13 +46,16 @@ GROUPS = [
     [
         Pass("sqlite", "sqlite", [], [SERVERS, COMMANDS], 2 * CORES),
         Pass("servers", "sqlite", [SERVERS], [], 2 * CORES),
-        Pass("commands", "sqlite", [COMMANDS], [COUNTING], CORES),
+        Pass("commands", "sqlite", [COMMANDS], [COUNTING], 2 * CORES),
         Pass("postgres", "postgres", [declared_tests.suites_on("postgres")], [], CORES),
         Pass("postgres-twice", "postgres-twice", [declared_tests.suites_on(TWICE)], [], 1),
     ],
     [Pass("counting", "sqlite", [COUNTING], [], CORES)],
 ]
 
+
+# The status of a test program that no test was asked of.
+NO_TESTS = 69
 
 # MARK: Running
 
@@ -61,7 +64,7 @@ class Running:
     """A pass whose program runs."""
 
     def __init__(self, each, prefixes, temporary):
-        self.name, self.engine = each.name, each.engine
+        self.name, self.engine, self.has_prefixes = each.name, each.engine, bool(prefixes)
         self.start = time.monotonic()
         only = each.only
         if prefixes:
@@ -103,7 +106,10 @@ class Running:
         # Of the program and of all processes that it started and waited for.
         self.processor = usage.ru_utime + usage.ru_stime
         self.count = len({each["payload"]["testID"] for each in events(self) if is_start_of_test(each["payload"])})
-        print(f"{self.name}: {self.count} tests, {self.seconds:.0f} s, status {self.status}", flush=True)
+        if prefixes_leave_nothing(self):
+            self.status = 0
+        else:
+            print(f"{self.name}: {self.count} tests, {self.seconds:.0f} s, status {self.status}", flush=True)
 
 
 def program():
@@ -156,6 +162,10 @@ def place(test):
     """The place of a test function in the sources, by its id: module, suites, function, place."""
     found = re.match(r"([^.]+)\..*/([^/]+\.swift:\d+):\d+$", test)
     return f"{found.group(1)}/{found.group(2)}" if found else None
+
+
+def prefixes_leave_nothing(running):
+    return running.has_prefixes and running.status == NO_TESTS
 
 
 def is_start_of_test(payload):
@@ -242,6 +252,8 @@ def main():
     wrong = failures(passes)
     if not prefixes:
         wrong += [f"did not run: {test}" for test in missing(passes)]
+    elif not any(each.count for each in passes):
+        wrong.append("no module or suite begins with " + " or ".join(prefixes))
     if wrong:
         print("\nWhat failed:", file=sys.stderr)
         for sentence in wrong:

@@ -76,7 +76,12 @@ private final class Middle {
 
 /// Whether the server ended the login, by the mechanism's own error or by SASL's.
 private func isRefusal(_ error: (any Error)?) -> Bool {
-    (error as? AccountError)?.code == .notAuthorized || (error as? SASLError)?.code == .channelBindingFailed
+    // Prosody takes a binding or an offer that differs for a malformed request, which says nothing about the password.
+    if let error = error as? AccountError, error.code == .connectionFailed {
+        return error.message.contains("(malformed-request")
+    }
+    return (error as? AccountError)?.code == .notAuthorized
+        || (error as? SASLError)?.code == .channelBindingFailed
         || (error as? SASLError)?.code == .downgradeSuspected
 }
 
