@@ -46,7 +46,7 @@ GROUPS = [
     [
         Pass("sqlite", "sqlite", [], [SERVERS, COMMANDS], 2 * CORES),
         Pass("servers", "sqlite", [SERVERS], [], 2 * CORES),
-        Pass("commands", "sqlite", [COMMANDS], [COUNTING], 2 * CORES),
+        Pass("commands", "sqlite", [COMMANDS], [COUNTING], CORES),
         Pass("postgres", "postgres", [declared_tests.suites_on("postgres")], [], CORES),
         Pass("postgres-twice", "postgres-twice", [declared_tests.suites_on(TWICE)], [], 1),
     ],
