@@ -31,7 +31,7 @@ LIMIT = 35 * 60
 MEMORY = 4 << 30
 # The suites that run with each step twice: see TestEngine.swift.
 TWICE = "postgres" if os.environ.get("TEST_SCALE") == "full" else "postgres-twice"
-# They have real servers, on which some tests take minutes, so they are begun first.
+# They have real servers, on which some tests take minutes, so they start first.
 SERVERS = declared_tests.suites_with("realServers")
 # Each starts processes of `pushwake` again and again.
 COMMANDS = r"^PushwakeTests\."
@@ -39,7 +39,7 @@ COMMANDS = r"^PushwakeTests\."
 COUNTING = r"^PushwakeTests\.SystemCallKillTests/"
 
 # The width is the number of tests at once. Most of them wait for a server or a process, so there are more than cores; without a
-# limit all begin at once, and those that await something are behind a thousand others.
+# limit all start at once, and those that await something are behind a thousand others.
 Pass = collections.namedtuple("Pass", "name engine only skipped width")
 # The passes of one group run side by side: what one of them waits for, another one uses.
 GROUPS = [
