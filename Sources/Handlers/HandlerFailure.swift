@@ -82,7 +82,7 @@ extension Transaction {
 
     func report(_ unfinished: UnfinishedCall, of handler: AnyHandlerID) throws(HandlerError) {
         try report(
-            handler, unfinished.reason, counts: (unfinished.runs, unfinished.deaths),
+            handler, unfinished.reason.words, counts: (unfinished.runs, unfinished.deaths),
             isInvalidated: unfinished.runsOrElse)
     }
 }

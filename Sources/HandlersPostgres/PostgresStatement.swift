@@ -48,15 +48,14 @@ final class PostgresStatement {
         case (.integer(let integer), .numeric):
             bytes.append(contentsOf: String(integer).utf8)
             return false
+        case (.real(let real), _) where real.isNaN:
+            throw SQLValue.refusalOfNaN(place: index + 1, of: sql)
         case (.real(let real), .float8): add(real.bitPattern)
         case (.real(let real), .float4): add(Float(real).bitPattern)
         case (.text(let text), .text), (.text(let text), .varchar), (.text(let text), .unknown),
             (.text(let text), .name), (.text(let text), .char):
             guard !text.utf8.contains(0) else {
-                throw HandlerError(
-                    .argumentNotEncodable,
-                    "value \(index + 1) of '\(sql)' has a character NUL, which no text in PostgreSQL may have; store it as bytes"
-                )
+                throw SQLValue.refusalOfNUL(place: index + 1, of: sql)
             }
             bytes.append(contentsOf: text.utf8)
         case (.blob(let blob), .bytea): bytes.append(contentsOf: blob)

@@ -17,7 +17,8 @@ extension AccountLoop {
     /// Delay before a failed step is tried again.
     private static let stepRetryDelay = Duration.milliseconds(500)
 
-    /// Reacts to an error.
+    /// Reacts to an error. A step with arrived stanzas was tried once more before, without those that cannot be stored
+    /// (``InboundStep/processCarefully(_:isCounted:in:)``).
     ///
     /// | Work | `ownershipLost` | the store failed | other errors |
     /// |---|---|---|---|

@@ -40,13 +40,29 @@ extension AccountLoop {
         let commands: [StepCommand]
         /// What came before stream management began, ahead of `events`.
         let uncounted: [StreamParser.Event]
+        /// Whether a step with them has failed, so that a stanza that fails again is set aside.
+        let isCareful: Bool
         fileprivate var aftermath = Aftermath()
 
         init(
             _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand],
-            _ uncounted: [StreamParser.Event]
+            _ uncounted: [StreamParser.Event], isCareful: Bool = false
         ) {
             (self.events, self.commands, self.uncounted) = (events, commands, uncounted)
+            self.isCareful = isCareful
+        }
+
+        var hasArrivals: Bool { !events.isEmpty || !uncounted.isEmpty }
+
+        /// Takes one element in.
+        fileprivate func process(
+            _ event: StreamParser.Event, isCounted: Bool = true, _ inbound: inout InboundStep,
+            in step: borrowing Step
+        ) throws {
+            aftermath.record(
+                isCareful
+                    ? try inbound.processCarefully(event, isCounted: isCounted, in: step)
+                    : try inbound.process(event, isCounted: isCounted, in: step))
         }
     }
 
@@ -101,6 +117,10 @@ extension AccountLoop {
             react(to: error, while: .storing(hasArrivals: !events.isEmpty || !uncounted.isEmpty))
             return nil
         }
+        return start(intake)
+    }
+
+    private func start(_ intake: Intake) -> GroupedStep {
         let grouped =
             if let ownership {
                 ownership.step.grouped { [self] step in
@@ -131,11 +151,12 @@ extension AccountLoop {
             // Whoever waits for the stream need not wait for all that was read: what is not counted comes again.
             stream.isLeaving = machine.stream?.isManaged == true && account.mailbox.isLeaving
             if !stream.isLeaving { stream.unread = intake.events.dropFirst(aftermath.taken) }
+        case .failure(let error) where intake.hasArrivals && !intake.isCareful && InboundStep.isOfStanza(error):
+            start(Intake(intake.events, intake.commands, intake.uncounted, isCareful: true)).run()
+            endStep()
         case .failure(let error):
             give(up: intake, error)
-            react(
-                to: error,
-                while: .storing(hasArrivals: !intake.events.isEmpty || !intake.uncounted.isEmpty))
+            react(to: error, while: .storing(hasArrivals: intake.hasArrivals))
         case nil: break
         }
     }
@@ -160,6 +181,8 @@ extension AccountLoop {
 
     /// The step of a process that is not the owner: what its commands send waits in the outbox for a stream.
     private func workWithoutStream(_ intake: Intake, in step: borrowing Step) throws {
+        // It may run a second time.
+        intake.aftermath = Aftermath()
         for command in intake.commands {
             intake.aftermath.results.append(try attempt(command, in: step))
         }
@@ -167,31 +190,31 @@ extension AccountLoop {
 
     /// The step itself; the numbers are those of the path at the top of Account.swift.
     private func work(_ intake: Intake, in step: borrowing Step) throws {
-        var aftermath = Aftermath()
+        // It may run a second time.
+        intake.aftermath = Aftermath()
         if let stream, let rules = machine.stream {
             var inbound = account.inboundStep(
                 own: stream.own, session: stream.session, isManaged: rules.isManaged,
                 flushMark: stream.flushMark, now: now, management: rules.management)
             try inbound.findDeferred(now: now, in: step)
             // 1 to 5, for each element.
-            for event in intake.uncounted where aftermath.fault == nil {
-                aftermath.record(try inbound.process(event, isCounted: false, in: step))
+            for event in intake.uncounted where intake.aftermath.fault == nil {
+                try intake.process(event, isCounted: false, &inbound, in: step)
             }
             let start = account.configuration.time.monotonic()
-            for event in intake.events where aftermath.fault == nil {
-                aftermath.record(try inbound.process(event, in: step))
-                aftermath.taken += 1
+            for event in intake.events where intake.aftermath.fault == nil {
+                try intake.process(event, &inbound, in: step)
+                intake.aftermath.taken += 1
                 if account.configuration.time.monotonic() - start >= longestStep { break }
             }
-            let isAtEnd = aftermath.taken == intake.events.count && !stream.isLeaving
-            if aftermath.fault == nil, isAtEnd, let error = stream.parserError {
-                aftermath.fault = try inbound.meetEndOfReading(error, in: step)
+            let isAtEnd = intake.aftermath.taken == intake.events.count && !stream.isLeaving
+            if intake.aftermath.fault == nil, isAtEnd, let error = stream.parserError {
+                intake.aftermath.fault = try inbound.meetEndOfReading(error, in: step)
             }
-            aftermath.inbound = inbound
+            intake.aftermath.inbound = inbound
         }
-        for command in intake.commands { aftermath.results.append(try attempt(command, in: step)) }
-        if let stream { try finish(&aftermath, stream, in: step) }
-        intake.aftermath = aftermath
+        for command in intake.commands { intake.aftermath.results.append(try attempt(command, in: step)) }
+        if let stream { try finish(&intake.aftermath, stream, in: step) }
     }
 
     /// Runs one command; its error is its own unless the store failed.

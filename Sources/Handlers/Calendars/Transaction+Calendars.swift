@@ -74,7 +74,7 @@ extension Transaction {
             timer = try self.timer(row.id)
         } catch {
             guard error.code == .invalidCalendar || error.code == .noSuchHandler else { throw error }
-            return try quarantine(row.id, error.message)
+            return try quarantine(row.id, StoredReason(error))
         }
         let chosen = timer.missedTimes.call(timer.rule, due: row.due ?? now, now: now)
         // First, so that the handler may pause it, give it another calendar or have itself called again.

@@ -12,13 +12,16 @@ extension HandlerRunner {
     func everythingDue(
         in scope: HandlerScope?, leasesTaken: Int, _ next: [Caller: Timestamp], _ transaction: Transaction
     ) throws -> [Transaction.Due] {
-        var due = try expired(in: scope, transaction)
+        let passed = loop.passedRows
+        var due = try expired(in: scope, besides: passed, transaction)
         var inStep: [Transaction.Due] = []
         var leases = leasesLeft - leasesTaken
         for caller in Caller.open(to: store.role, leasing: true)
         where next[caller].map({ $0 <= transaction.now }) ?? false {
             let limit = caller.isLeased ? min(leases, RunnerLoop.batchLimit) : RunnerLoop.batchLimit
-            let rows = limit > 0 ? try transaction.due(in: scope, caller: caller, limit: limit) : []
+            let rows =
+                limit > 0
+                ? try transaction.due(in: scope, caller: caller, limit: limit, besides: passed) : []
             if caller.isLeased { leases -= rows.count }
             if caller.isLeased { due += rows } else { inStep += rows }
         }
@@ -27,21 +30,26 @@ extension HandlerRunner {
 
     /// Calls a due row.
     ///
+    /// - Parameter isCareful: Whether all that belongs to it is stored at once, so that its errors are those of this row.
     /// - Returns: A lease when the handler is to run under one, else nil.
-    func deliver(_ due: Transaction.Due, in scope: HandlerScope?, _ transaction: Transaction) throws -> Lease?
-    {
+    func deliver(
+        _ due: Transaction.Due, in scope: HandlerScope?, isCareful: Bool, _ transaction: Transaction
+    ) throws -> Lease? {
         let hadDangling = transaction.connection.hasUnresolvedForeignKeys
         do {
             let lease = try transaction.deliver(due, for: store, environment: environment(of: scope))
             if !hadDangling, transaction.connection.hasUnresolvedForeignKeys {
-                throw DanglingRow(handler: due.id)
+                throw FailedRow(dangling: due.id)
             }
+            if isCareful { try transaction.storeLanes() }
             return lease
         } catch let error as HandlerError where error.code == .noSuchHandler {
             // It has ended itself.
             return nil
         } catch let error as HandlerError where error.cause is ForeignKeyViolation {
-            throw DanglingRow(handler: due.id)
+            throw FailedRow(dangling: due.id)
+        } catch  where transaction.connection.isUsable && !(error is FailedRow) {
+            throw FailedRow(due.id, error)
         }
     }
 
@@ -50,9 +58,11 @@ extension HandlerRunner {
     }
 
     /// Rows whose connected time is over.
-    private func expired(in scope: HandlerScope?, _ transaction: Transaction) throws -> [Transaction.Due] {
+    private func expired(
+        in scope: HandlerScope?, besides passed: PassedRows, _ transaction: Transaction
+    ) throws -> [Transaction.Due] {
         guard state.withLock({ $0.living.contains(scope) }),
-            let next = try transaction.nextConnectedDue(in: scope)
+            let next = try transaction.nextConnectedDue(in: scope, besides: passed)
         else {
             return []
         }
@@ -65,7 +75,8 @@ extension HandlerRunner {
                 atMost: loop.connectedTimeTick(left: next - connected) + Transaction.connectedTimeSlack)
         }
         return next <= connected
-            ? try transaction.dueByConnectedTime(in: scope, connected, limit: RunnerLoop.batchLimit) : []
+            ? try transaction.dueByConnectedTime(
+                in: scope, connected, limit: RunnerLoop.batchLimit, besides: passed) : []
     }
 
     /// Returns when something is due next in a scope.
@@ -92,7 +103,7 @@ extension HandlerRunner {
         if isCourteous { times.wall = look(at: times.wall, in: scope, now: transaction.now) }
         if isStarved { starve(scope, isServed: isServed) }
         if state.withLock({ $0.living.contains(scope) }),
-            let next = try transaction.nextConnectedDue(in: scope)
+            let next = try transaction.nextConnectedDue(in: scope, besides: loop.passedRows)
         {
             let left = next - (try transaction.connectedTime(of: scope))
             times.monotonic =
@@ -107,13 +118,14 @@ extension HandlerRunner {
     func restingTimes(
         of scope: HandlerScope?, _ isCourteous: Bool, _ transaction: Transaction
     ) throws -> DueTimes? {
-        let next = try transaction.nextDue(in: scope)
+        let passed = loop.passedRows
+        let next = try transaction.nextDue(in: scope, besides: passed)
         let wall = Caller.open(to: store.role, leasing: true).compactMap { next[$0] }.min()
         // Connected time is counted in the step.
         let look = isCourteous ? self.look(at: wall, in: scope, now: transaction.now) : wall
         guard look.map({ $0 > transaction.now }) ?? true,
             try !state.withLock({ $0.living.contains(scope) })
-                || transaction.nextConnectedDue(in: scope) == nil
+                || transaction.nextConnectedDue(in: scope, besides: passed) == nil
         else { return nil }
         return DueTimes(wall: look)
     }
@@ -146,11 +158,4 @@ extension HandlerRunner {
         }
         if let next { loop.mark([next]) }
     }
-}
-
-/// A due row without which a row of another table leads nowhere: its ending could not be committed, and nothing after it.
-struct DanglingRow: Error {
-    let handler: AnyHandlerID
-    let reason =
-        "another row refers to this handler, so that it cannot end by itself; end it where that row is deleted, or delete that row"
 }

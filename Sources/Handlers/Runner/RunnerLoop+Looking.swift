@@ -192,7 +192,7 @@ extension RunnerLoop {
 
     /// Makes one step with as many rows as belong into one, and sets when to look at the scopes again.
     ///
-    /// A row that cannot end is quarantined, and the others are looked at without it.
+    /// A row with which the step cannot commit is set aside, and the others are looked at without it.
     ///
     /// - Parameters:
     ///   - scopes: The scopes, in the order in which they are served.
@@ -206,19 +206,39 @@ extension RunnerLoop {
         requeueing parked: Transaction.ParkedCalls? = nil, isCourteous: Bool = false,
         by server: (HandlerScope?) -> HandlerRunner?
     ) throws -> [DueTimes] {
+        var tries: [AnyHandlerID: Int] = [:]
+        var isCareful = false
         while true {
             do {
                 return try lookOnce(
-                    at: scopes, in: store, requeueing: parked, isCourteous: isCourteous, by: server)
-            } catch let error as DanglingRow {
-                try store.step { try $0.transaction.quarantine(error.handler, error.reason) }
+                    at: scopes, in: store, requeueing: parked, isCourteous: isCourteous, isCareful: isCareful,
+                    by: server)
+            } catch let failed as FailedRow {
+                tries[failed.handler, default: 0] += 1
+                if tries[failed.handler] == failed.mostTries { try setAside(failed, in: store) }
+            } catch  where !isCareful && (error as? HandlerError)?.isStorageFailure != true {
+                // Once more, so that it is learned which row that was.
+                isCareful = true
+            }
+        }
+    }
+
+    private func setAside(_ failed: FailedRow, in store: HandlerStore) throws {
+        do {
+            try store.step { try $0.transaction.quarantine(failed.handler, failed.reason) }
+        } catch let error as HandlerError where error.code == .noSuchHandler {
+            // Another process has ended it meanwhile.
+        } catch let error where (error as? HandlerError)?.isStorageFailure != true {
+            guard pass(over: failed.handler) else { throw error }
+            store.log?.write(.error, .handlers) {
+                "the handler \(failed.handler) cannot be set aside either (\(plainReason(error))); it is passed over until the store is opened again: \(failed.reason.words)"
             }
         }
     }
 
     private func lookOnce(
         at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
-        requeueing parked: Transaction.ParkedCalls?, isCourteous: Bool,
+        requeueing parked: Transaction.ParkedCalls?, isCourteous: Bool, isCareful: Bool,
         by server: (HandlerScope?) -> HandlerRunner?
     ) throws -> [DueTimes] {
         let (looks, leases) = try withLooking {
@@ -250,7 +270,7 @@ extension RunnerLoop {
                     }
                     let before = leases.count
                     var placed: Int
-                    var next = try step.transaction.nextDue(in: scope)
+                    var next = try step.transaction.nextDue(in: scope, besides: passedRows)
                     repeat {
                         placed = step.transaction.newDue.placed
                         let taken = leases.count { $0.runner === runner }
@@ -258,12 +278,16 @@ extension RunnerLoop {
                             in: scope, leasesTaken: taken, next, step.transaction)
                         for due in everythingDue {
                             count += 1
-                            if let lease = try runner.deliver(due, in: scope, step.transaction) {
+                            if let lease = try runner.deliver(
+                                due, in: scope, isCareful: isCareful, step.transaction)
+                            {
                                 leases.append((runner, lease))
                             }
                             if store.time.monotonic() >= end { break }
                         }
-                        if !everythingDue.isEmpty { next = try step.transaction.nextDue(in: scope) }
+                        if !everythingDue.isEmpty {
+                            next = try step.transaction.nextDue(in: scope, besides: passedRows)
+                        }
                         // A handler that has ended in this step gave its place in a lane to the next one, which is due now.
                     } while step.transaction.newDue.placed > placed && count < Self.batchLimit
                         && store.time.monotonic() < end

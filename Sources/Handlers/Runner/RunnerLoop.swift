@@ -42,6 +42,7 @@ final class RunnerLoop: DueListener {
     let timetable = Mutex(Timetable())
     /// The rows of the program as a whole that this process has stored, where other machines may call them, too.
     let ownTimes = Mutex(OwnTimes())
+    private let passed = Mutex(PassedRows())
     /// Whether rows may wait that no step of this process has written.
     let needsSurvey = Atomic<Bool>(false)
     /// Whether handlers may have places in lanes that no process uses.
@@ -184,6 +185,11 @@ final class RunnerLoop: DueListener {
             if state.started.contains(where: { $0 === runner }) { state.unsettled.append(runner) }
         }
     }
+
+    var passedRows: PassedRows { passed.withLock { $0 } }
+
+    /// - Returns: False when it cannot be passed over.
+    func pass(over handler: AnyHandlerID) -> Bool { passed.withLock { $0.pass(handler) } }
 
     // MARK: Connected time
 

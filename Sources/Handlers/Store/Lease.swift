@@ -177,11 +177,11 @@ extension Transaction {
     /// Sets a leased handler aside that threw.
     func fail(_ lease: Lease, _ error: any Error) throws {
         guard try holds(lease) else { return }
-        let unfinished = UnfinishedCall(
+        var unfinished = UnfinishedCall(
             .failed(error), lease.stored, lease.call, context: lease.context, isStored: true,
             retry: registry.definition(named: lease.stored.name)?.retry, now: now)
         try Failpoint.beforeQuarantine.hit()
-        try keep(lease.handler, unfinished, lease.stored)
+        try store(&unfinished, of: lease.stored) { try keep(lease.handler, $0, lease.stored) }
     }
 
     /// Gives a leased handler back uncalled: this process is about to leave.

@@ -9,9 +9,9 @@ public enum SQLValue: Hashable, Sendable {
     case null
     /// An integer of up to 64 bits with a sign.
     case integer(Int64)
-    /// A floating-point number. SQLite stores one that is not a number as NULL.
+    /// A floating-point number; one that is not a number is refused.
     case real(Double)
-    /// A text, as UTF-8.
+    /// A text, as UTF-8, without U+0000.
     case text(String)
     /// Bytes as they are.
     case blob([UInt8])
@@ -29,6 +29,21 @@ public enum SQLValue: Hashable, Sendable {
 public protocol SQLConvertible {
     /// The value as SQLite stores it.
     var sqlValue: SQLValue { get }
+}
+
+/// What one engine cannot store, none does: a program shall not learn of it when it changes the engine.
+extension SQLValue {
+    package static func refusalOfNUL(place: Int, of sql: String) -> HandlerError {
+        HandlerError(
+            .argumentNotEncodable,
+            "value \(place) of '\(sql)' has a character NUL, which no text in a store may have; store it as bytes")
+    }
+
+    package static func refusalOfNaN(place: Int, of sql: String) -> HandlerError {
+        HandlerError(
+            .argumentNotEncodable,
+            "value \(place) of '\(sql)' is not a number; store NULL if that is meant")
+    }
 }
 
 extension SQLValue: SQLConvertible {

@@ -76,17 +76,9 @@ final class Statement {
             case .integer(let value): sqlite3_bind_int64(pointer, index, value)
             case .real(let value) where value.isNaN:
                 // SQLite would store NULL without a word.
-                throw HandlerError(
-                    .argumentNotEncodable,
-                    "value \(index) of '\(sql)' is not a number; store NULL if that is meant")
+                throw SQLValue.refusalOfNaN(place: Int(index), of: sql)
             case .real(let value): sqlite3_bind_double(pointer, index, value)
-            // A length beyond Int32 is clamped to one that SQLite refuses as too big.
-            case .text(var value):
-                value.withUTF8 { utf8 in
-                    utf8.withMemoryRebound(to: CChar.self) {
-                        dh_bind_text(pointer, index, $0.baseAddress ?? emptyText, Int32(clamping: $0.count))
-                    }
-                }
+            case .text(let value): try bind(value, at: index)
             case .blob(let bytes):
                 bytes.withUnsafeBytes { buffer in
                     buffer.isEmpty
@@ -95,6 +87,19 @@ final class Statement {
                 }
             }
         guard code == SQLITE_OK else { throw sqliteError(database, code: code, doing: "binding a value") }
+    }
+
+    private func bind(_ text: String, at index: Int32) throws(HandlerError) -> Int32 {
+        var text = text
+        let code = text.withUTF8 { utf8 -> Int32? in
+            if utf8.contains(0) { return nil }
+            // A length beyond Int32 is clamped to one that SQLite refuses as too big.
+            return utf8.withMemoryRebound(to: CChar.self) {
+                dh_bind_text(pointer, index, $0.baseAddress ?? emptyText, Int32(clamping: $0.count))
+            }
+        }
+        guard let code else { throw SQLValue.refusalOfNUL(place: Int(index), of: sql) }
+        return code
     }
 
     /// Advances to the next row. Returns false at the end.

@@ -13,8 +13,6 @@ extension Transaction {
         static let quarantined = 1000
         /// The maximum size of these in bytes.
         static let quarantinedBytes = 8 << 20
-        /// The maximum number of stored bytes of a reason.
-        static let reason = 4096
         /// Waiting calls are counted once in so many calls.
         static let piece = 64
     }

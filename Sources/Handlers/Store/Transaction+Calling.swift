@@ -201,9 +201,25 @@ extension Transaction {
         var unfinished = UnfinishedCall(
             cause, claimed, call, context: context, isStored: given == nil, retry: retry, now: now)
         try Failpoint.beforeQuarantine.hit()
-        try storeUnfinished(claimed, &unfinished)
+        try store(&unfinished, of: claimed) { try storeUnfinished(claimed, &$0) }
         log(unfinished, claimed)
         return unfinished.disposition
+    }
+
+    /// Stores how a handler goes on, or sets it aside where that cannot be stored: nothing but the store itself may fail the step, of
+    /// which others have their part.
+    func store(
+        _ unfinished: inout UnfinishedCall, of stored: StoredHandler,
+        _ body: (inout UnfinishedCall) throws -> Void
+    ) throws {
+        do {
+            try undoingOnError { try body(&unfinished) }
+        } catch {
+            // The call of a standing handler has no row yet; who called it learns that.
+            guard connection.isUsable, !stored.isStanding, let id = stored.id else { throw error }
+            unfinished.setAside(error)
+            try quarantine(id, unfinished.reason)
+        }
     }
 
     func definition(of stored: StoredHandler) throws(HandlerError) -> Definition {
@@ -267,7 +283,9 @@ extension Transaction {
         // The primary key refuses a second ending of one handler.
         try connection.write(
             "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace) VALUES (?, ?, ?, ?, ?, ?)",
-            [id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace])
+            [
+                id, stored.name, outcome.rawValue, reason.map { StoredReason($0.rawValue) }, now, stored.trace,
+            ])
         if stored.key != nil || result != nil {
             try connection.write(
                 "INSERT INTO ending_detail(handler, key, result) VALUES (?, ?, ?)", [id, stored.key, result])

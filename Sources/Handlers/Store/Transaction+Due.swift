@@ -26,34 +26,39 @@ extension Transaction {
 
     /// The rows of a scope that are due, longest due first.
     ///
+    /// - Parameter passed: Rows that are passed over.
     /// - Complexity: In the number returned, not in the number that waits.
-    func due(in scope: HandlerScope?, caller: Caller, limit: Int) throws(HandlerError) -> [Due] {
+    func due(
+        in scope: HandlerScope?, caller: Caller, limit: Int, besides passed: PassedRows = PassedRows()
+    ) throws(HandlerError) -> [Due] {
         try connection.all(
-            scope == nil
-                ? """
-                SELECT id, due FROM handler WHERE scope IS NULL AND lane = ? AND due <= ?
-                ORDER BY scope, lane, due, id LIMIT ?
-                """
-                : """
-                SELECT id, due FROM handler WHERE scope = ? AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?
-                """, Self.values(of: scope) + [caller.rawValue, now, limit]
+            passed.excluded(
+                scope == nil
+                    ? """
+                    SELECT id, due FROM handler WHERE scope IS NULL AND lane = ? AND due <= ?
+                    ORDER BY scope, lane, due, id LIMIT ?
+                    """
+                    : """
+                    SELECT id, due FROM handler WHERE scope = ? AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?
+                    """), Self.values(of: scope) + [caller.rawValue, now, limit]
         ) { Due(id: AnyHandlerID(rawValue: $0.integer(0)), time: .wall($0.timestamp(1))) }
     }
 
     /// The rows of a scope whose connected time has run out, longest first.
-    func dueByConnectedTime(in scope: HandlerScope?, _ connected: Duration, limit: Int) throws(HandlerError)
-        -> [Due]
-    {
+    func dueByConnectedTime(
+        in scope: HandlerScope?, _ connected: Duration, limit: Int, besides passed: PassedRows = PassedRows()
+    ) throws(HandlerError) -> [Due] {
         try connection.all(
-            scope == nil
-                ? """
-                SELECT id, connected_due FROM handler WHERE scope IS NULL AND connected_due <= ?
-                ORDER BY scope, connected_due, id LIMIT ?
-                """
-                : """
-                SELECT id, connected_due FROM handler WHERE scope = ? AND connected_due <= ?
-                ORDER BY connected_due, id LIMIT ?
-                """, Self.values(of: scope) + [connected.milliseconds, limit]
+            passed.excluded(
+                scope == nil
+                    ? """
+                    SELECT id, connected_due FROM handler WHERE scope IS NULL AND connected_due <= ?
+                    ORDER BY scope, connected_due, id LIMIT ?
+                    """
+                    : """
+                    SELECT id, connected_due FROM handler WHERE scope = ? AND connected_due <= ?
+                    ORDER BY connected_due, id LIMIT ?
+                    """), Self.values(of: scope) + [connected.milliseconds, limit]
         ) { Due(id: AnyHandlerID(rawValue: $0.integer(0)), time: .connected($0.duration(1))) }
     }
 
@@ -77,10 +82,12 @@ extension Transaction {
     }
 
     /// When the next row of a scope is due for each caller that has one, in wall time.
-    func nextDue(in scope: HandlerScope?) throws(HandlerError) -> [Caller: Timestamp] {
+    func nextDue(
+        in scope: HandlerScope?, besides passed: PassedRows = PassedRows()
+    ) throws(HandlerError) -> [Caller: Timestamp] {
         let callers = Caller.allCases
         return try connection.first(
-            scope == nil ? Self.selectNextDueOfProgram : Self.selectNextDue,
+            passed.excluded(scope == nil ? Self.selectNextDueOfProgram : Self.selectNextDue),
             Self.values(of: scope) + callers.map(\.rawValue)
         ) { row in
             var next: [Caller: Timestamp] = [:]
@@ -119,9 +126,12 @@ extension Transaction {
         """
 
     /// When the next row of a scope is due, in its connected time.
-    func nextConnectedDue(in scope: HandlerScope?) throws(HandlerError) -> Duration? {
+    func nextConnectedDue(
+        in scope: HandlerScope?, besides passed: PassedRows = PassedRows()
+    ) throws(HandlerError) -> Duration? {
         try connection.first(
-            scope == nil ? Self.selectNextConnectedDueOfProgram : Self.selectNextConnectedDue,
+            passed.excluded(
+                scope == nil ? Self.selectNextConnectedDueOfProgram : Self.selectNextConnectedDue),
             Self.values(of: scope)
         ) { $0.duration(0) }
     }
@@ -183,7 +193,7 @@ extension Transaction {
         do {
             call = try StoredCall(bytes, of: row.id)
         } catch {
-            try quarantine(row.id, plainReason(error))
+            try quarantine(row.id, StoredReason(error))
             return nil
         }
         if let reason = call.reason {
@@ -280,15 +290,21 @@ extension Transaction {
     }
 
     /// Quarantines a row unchanged.
-    func quarantine(_ id: AnyHandlerID, _ reason: String) throws(HandlerError) {
-        try connection.write(
+    ///
+    /// It is the last thing that can be done with a row: what belongs to that besides is done as far as it can be stored.
+    func quarantine(_ id: AnyHandlerID, _ reason: StoredReason) throws {
+        let changed = try connection.execute(
             """
             UPDATE handler SET state = \(State.quarantined.sql), due = NULL, connected_due = NULL, lease = NULL,
                 reason = ?
             WHERE id = ?
             """, [reason, id])
-        try quarantineInLane(id)
-        try report(id, reason)
-        try trimQuarantine(after: id)
+        guard changed == 1 else { throw try noSuchHandler(id) }
+        try ifStorable {
+            try quarantineInLane(id)
+            try storeLanes()
+        }
+        try ifStorable { try report(id, reason.words) }
+        try ifStorable { try trimQuarantine(after: id) }
     }
 }

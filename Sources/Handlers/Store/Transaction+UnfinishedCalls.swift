@@ -24,7 +24,7 @@ struct UnfinishedCall {
     private let isInvalidated: Bool
     /// Whether it was not run because a runner must run it.
     let isQueued: Bool
-    private(set) var reason: String
+    private(set) var reason: StoredReason
     /// The call and its context; nil if it cannot be stored, so that the caller must call again.
     var call: [UInt8]?
     var input: [UInt8]?
@@ -42,20 +42,20 @@ struct UnfinishedCall {
         switch cause {
         case .queued(let caller):
             isQueued = true
-            (runs, attempts, reason) = (stored.attempts, stored.attempts, "waits for a runner")
+            (runs, attempts) = (stored.attempts, stored.attempts)
+            reason = StoredReason("waits for a runner")
             keep(call, context: context)
             if isStored || self.call != nil {
                 (state, due, self.caller) = (.pending, now, caller)
             } else {
                 // One that cannot be kept cannot wait either.
-                reason = "must wait for a runner, but \(Self.obstacle(to: context))"
+                reason = StoredReason("must wait for a runner, but \(Self.obstacle(to: context))")
             }
         case .failed(let error):
             isQueued = false
             runs = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
             attempts = BuiltInFault.forgetAttempts.isOn ? 0 : runs
-            // What is wrong may be worded by a peer.
-            reason = plainReason(error).cut(toBytes: Transaction.CallLimits.reason)
+            reason = StoredReason(error)
             keep(call, context: context)
             settle(error, stored, call, context: context, isStored: isStored || self.call != nil, retry, now)
         }
@@ -80,7 +80,7 @@ struct UnfinishedCall {
                 (state, due) = (.pending, now + delay)
                 return
             }
-            reason += "; not retried: \(Self.obstacle(to: context))"
+            reason.add("; not retried: \(Self.obstacle(to: context))")
         }
         if retry?.finally == .orElse, call.reason == nil, !stored.isStanding, !Self.isRepairable(error) {
             runOrElse(call, now)
@@ -120,14 +120,20 @@ struct UnfinishedCall {
 
     /// Quarantines a call that would wait, because too many do.
     mutating func refuseToWait() {
-        reason = "too many calls wait already; \(reason)"
+        reason = StoredReason("too many calls wait already; \(reason.words)")
         (state, due) = (.quarantined, nil)
+    }
+
+    /// Quarantines a call because how it goes on cannot be stored.
+    mutating func setAside(_ error: any Error) {
+        reason.add("; this could not be stored: \(plainReason(error))")
+        (state, due, runsOrElse) = (.quarantined, nil, false)
     }
 
     /// Adds to the reason that older calls were removed.
     mutating func record(dropped: Int) {
         guard dropped > 0 else { return }
-        reason += "; \(dropped) older quarantined calls of the handler were dropped"
+        reason.add("; \(dropped) older quarantined calls of the handler were dropped")
     }
 
     private mutating func keep(_ call: StoredCall, context: (any Sendable)?) {
@@ -174,11 +180,11 @@ struct UnfinishedCall {
 
     var disposition: Disposition {
         switch state {
-        case .parked: .parked(reason: reason)
-        case .pending where runsOrElse: .failed(reason: reason)
+        case .parked: .parked(reason: reason.words)
+        case .pending where runsOrElse: .failed(reason: reason.words)
         case .pending where isQueued: .queued
-        case .pending: .retrying(at: due ?? Timestamp(milliseconds: 0), reason: reason)
-        case .quarantined, .leased: .quarantined(reason: reason)
+        case .pending: .retrying(at: due ?? Timestamp(milliseconds: 0), reason: reason.words)
+        case .quarantined, .leased: .quarantined(reason: reason.words)
         }
     }
 }

@@ -134,6 +134,15 @@ package final class Transaction {
         }
     }
 
+    /// Does what the rest of the step can do without: it is undone when it throws, unless the store failed.
+    func ifStorable(_ body: () throws -> Void) throws {
+        do {
+            try undoingOnError(body)
+        } catch {
+            guard connection.isUsable else { throw error }
+        }
+    }
+
     /// ``undoingOnError(_:)`` for work that must not spoil the commit of what shares its step.
     func undoingCommand(_ body: () throws -> Void) throws {
         try undoingOnError { try checkingForeignKeys(body) }

@@ -58,7 +58,7 @@ struct FlowGivenUp: Handler {
     func run(_ call: borrowing Call<Invalidation>) throws {
         let transaction = call.step.transaction
         guard call.reason == .timedOut else {
-            return try transaction.resolve(flow, error: "what it waited for was invalidated (\(call.reason))")
+            return try transaction.resolve(flow, error: StoredReason("what it waited for was invalidated (\(call.reason))"))
         }
         try transaction.fill(flow) {
             guard call.context.handler == FlowJoined.id, let waiter = try transaction.waiter(of: flow) else {
@@ -74,7 +74,7 @@ extension Transaction {
     /// Fills the place of a handler that was discarded.
     func failWait(of stored: StoredHandler) throws(HandlerError) {
         guard let place = FlowPlace(filledBy: stored) else { return }
-        try resolve(place, error: "what it waited for was discarded")
+        try resolve(place, error: StoredReason("what it waited for was discarded"))
     }
 
     /// Fills a place with a value, or with the error of what makes it: a workflow must not wait for ever.
@@ -83,7 +83,7 @@ extension Transaction {
             try resolve(place, value())
         } catch {
             if (error as? HandlerError)?.isStorageFailure == true { throw error }
-            try resolve(place, error: plainReason(error))
+            try resolve(place, error: StoredReason(error))
         }
     }
 }

@@ -241,7 +241,7 @@ final class FlowRun: Sendable {
     /// Undoes what a body wrote that throws. The error is a result, too: in each later run the operation fails in the same way.
     ///
     /// - Returns: The sentence of the error; nil for none.
-    private func failure(_ body: () throws -> Void) throws -> String? {
+    private func failure(_ body: () throws -> Void) throws -> StoredReason? {
         do {
             try transaction.undoingOnError(body)
             return nil
@@ -250,13 +250,13 @@ final class FlowRun: Sendable {
             guard transaction.connection.isUsable, !UnfinishedCall.isUnknown(error),
                 (error as? HandlerError)?.isStorageFailure != true
             else { throw error }
-            return plainReason(error).cut(toBytes: Transaction.CallLimits.reason)
+            return StoredReason(error)
         }
     }
 
     private func pass(_ entry: Transaction.FlowEntry) throws -> [UInt8] {
         state.withLock { $0.now = entry.at }
-        if let error = entry.error { throw HandlerError(.operationFailed, error) }
+        if let error = entry.error { throw HandlerError(.operationFailed, error.words) }
         return entry.value ?? []
     }
 

@@ -5,7 +5,7 @@ extension Transaction {
         let operation: String
         /// The value, as JSON, empty for none; nil while it waits, and when it failed.
         var value: [UInt8]?
-        var error: String?
+        var error: StoredReason?
         let at: Timestamp
 
         var isOpen: Bool { value == nil && error == nil }
@@ -92,7 +92,7 @@ extension Transaction {
     }
 
     /// Fills a place, and has the workflow run if it waits. What comes late changes nothing.
-    func resolve(_ place: FlowPlace, _ value: [UInt8]? = nil, error: String? = nil) throws(HandlerError) {
+    func resolve(_ place: FlowPlace, _ value: [UInt8]? = nil, error: StoredReason? = nil) throws(HandlerError) {
         let changed = try connection.execute(
             """
             UPDATE journal SET value = ?, error = ?, at = ?
@@ -167,7 +167,7 @@ extension ReadableStore where Self: ~Copyable {
 extension Transaction.FlowEntry {
     fileprivate init(_ row: borrowing Row) {
         self.init(
-            operation: row.text(0), value: row.isNull(1) ? nil : row.blob(1), error: row.optionalText(2),
+            operation: row.text(0), value: row.isNull(1) ? nil : row.blob(1), error: row.optionalText(2).map { StoredReason($0) },
             at: row.timestamp(3))
     }
 }
