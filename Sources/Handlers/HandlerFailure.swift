@@ -55,11 +55,11 @@ extension Transaction {
             "SELECT name, scope, attempts, deaths FROM handler WHERE id = ?", [handler]
         ) { row in
             HandlerFailure(
-                handler: handler, name: cut(row.text(0), HandlerFailure.nameBytes),
-                scope: row.optionalText(1).map { .init(rawValue: cut($0, HandlerFailure.nameBytes)) },
+                handler: handler, name: row.text(0).cut(toBytes: HandlerFailure.nameBytes),
+                scope: row.optionalText(1).map { .init(rawValue: $0.cut(toBytes: HandlerFailure.nameBytes)) },
                 attempts: counts?.runs ?? Int(row.quantity(2)),
                 deaths: counts?.deaths ?? Int(row.quantity(3)),
-                error: cut(error, HandlerFailure.errorBytes),
+                error: error.cut(toBytes: HandlerFailure.errorBytes),
                 isInvalidated: isInvalidated)
         }
         guard let failure else { return }
@@ -70,14 +70,6 @@ extension Transaction {
             """, [HandlerFailure.id, HandlerFailure.kept - 1])
         try Step(self).post(failure)
         failures.append(failure)
-    }
-
-    /// The first bytes of a text, up to the last character that is whole within a limit.
-    private func cut(_ text: String, _ bytes: Int) -> String {
-        if text.utf8.count <= bytes { return text }
-        var end = text.utf8.index(text.utf8.startIndex, offsetBy: bytes)
-        while UTF8.isContinuation(text.utf8[end]) { end = text.utf8.index(before: end) }
-        return String(text[..<end])
     }
 
     func report(_ unfinished: UnfinishedCall, of handler: AnyHandlerID) throws(HandlerError) {

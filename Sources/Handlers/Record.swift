@@ -76,9 +76,12 @@ func plainReason(_ error: any Error) -> String {
 }
 
 extension String {
-    /// The start of a text; a character that is cut in two becomes U+FFFD.
+    /// The start of a text, up to the last scalar that is whole within a limit.
     func cut(toBytes limit: Int) -> String {
-        utf8.count <= limit ? self : String(decoding: utf8.prefix(limit), as: UTF8.self)
+        if utf8.count <= limit { return self }
+        var end = utf8.index(utf8.startIndex, offsetBy: limit)
+        while UTF8.isContinuation(utf8[end]) { end = utf8.index(before: end) }
+        return String(self[..<end])
     }
 }
 

@@ -95,9 +95,24 @@ final class Connection {
 
     // MARK: Statements of a step
 
+    #if DEBUG || Failpoints
+        /// Refuses rows, as an engine does whose limits nobody thought of: tests show that such a row costs only itself.
+        var refuses: ((_ sql: String, _ values: [SQLValue]) -> Bool)?
+    #endif
+
+    @inline(__always) private func refuse(
+        _ sql: String, _ values: [any SQLConvertible]
+    ) throws(HandlerError) {
+        #if DEBUG || Failpoints
+            guard let refuses, refuses(sql, values.map(\.sqlValue)) else { return }
+            throw HandlerError(.sql, "'\(sql)' is refused, as a fault that is built in on purpose")
+        #endif
+    }
+
     @discardableResult
     func execute(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) -> Int {
         try guarding { () throws(HandlerError) in
+            try refuse(sql, values)
             if let file { return try file.execute(sql, values) }
             return try engine.execute(sql, binding: values.map(\.sqlValue))
         }
@@ -165,6 +180,7 @@ final class Connection {
     /// Runs a statement whose count nobody needs, so that it may travel with those that follow.
     func write(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) {
         try guarding { () throws(HandlerError) in
+            try refuse(sql, values)
             if let file {
                 try file.write(sql, values)
             } else {
@@ -178,6 +194,7 @@ final class Connection {
     /// - Returns: The row's id.
     func insert(_ sql: String, _ values: [any SQLConvertible]) throws(HandlerError) -> Int64 {
         try guarding { () throws(HandlerError) in
+            try refuse(sql, values)
             if let file {
                 try file.write(sql, values)
                 return file.lastInsertedRow

@@ -211,6 +211,15 @@ public final class HandlerStore: Sendable {
         }
     }
 
+    #if DEBUG || Failpoints
+        /// From now on steps refuse to store some rows; nil for none.
+        ///
+        /// - Parameter refuses: Says so of a statement that changes something, and of its values.
+        package func refuseRows(_ refuses: ((_ sql: String, _ values: [SQLValue]) -> Bool)?) {
+            lock.withLock { _ in connection.refuses = refuses }
+        }
+    #endif
+
     /// Starts the connected time of scopes in this process.
     func startConnectedTime(of scopes: Set<HandlerScope?>) throws {
         if scopes.isEmpty { return }

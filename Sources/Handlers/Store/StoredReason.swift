@@ -21,9 +21,11 @@ struct StoredReason: SQLConvertible {
 
     /// PostgreSQL has no text with U+0000; its sign takes the character's place.
     private static func storable(_ words: String) -> String {
-        // Bytes, as what is quoted may be long and foreign.
-        guard words.utf8.contains(0) else { return words.cut(toBytes: longest) }
-        let bytes = words.utf8.prefix(longest).flatMap { $0 == 0 ? Array("␀".utf8) : [$0] }
+        // Before anything else: what is quoted may be long.
+        let words = words.cut(toBytes: longest)
+        guard words.utf8.contains(0) else { return words }
+        // Bytes, as what is quoted may be foreign.
+        let bytes = words.utf8.flatMap { $0 == 0 ? Array("␀".utf8) : [$0] }
         return String(decoding: bytes, as: UTF8.self).cut(toBytes: longest)
     }
 }

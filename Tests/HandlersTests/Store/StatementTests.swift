@@ -24,6 +24,33 @@ import Testing
         }
     }
 
+    @Test("R1 what one engine cannot store, none does, and nothing of the step is kept")
+    func unstorable() throws {
+        let table = Schema(module: "kinds", migrations: ["CREATE TABLE kind(r REAL, t TEXT)"])
+        try withFolder { folder in
+            let store = try openStore(folder.file(), schemas: [notes, table])
+            let values: [(any SQLConvertible, any SQLConvertible)] = [
+                (Double.nan, "a"), (-Double.signalingNaN, "a"), (1.5, "\0"), (1.5, "a\0"),
+                (1.5, String(repeating: "x", count: 70_000) + "\0"),
+            ]
+            for (real, text) in values {
+                let code = code {
+                    try store.step { step in
+                        try step.note("undone")
+                        try step.execute("INSERT INTO kind(r, t) VALUES (?, ?)", real, text)
+                    }
+                }
+                #expect(code == .argumentNotEncodable)
+            }
+            for real in [Double.infinity, -.infinity, -0.0, .leastNonzeroMagnitude] {
+                try store.step { try $0.execute("INSERT INTO kind(r, t) VALUES (?, ?)", real, "\u{1}") }
+            }
+            let stored = try store.step { try $0.all("SELECT r FROM kind") { $0.real(0) } }
+            #expect(stored == [.infinity, -.infinity, -0.0, .leastNonzeroMagnitude])
+            #expect(try store.notes() == [])
+        }
+    }
+
     @Test("H18 a query with values may run itself again inside, with other values")
     func reentrantWithValues() throws {
         try withFolder { folder in
