@@ -54,15 +54,24 @@ import Testing
                 bound += new
                 learned.append(words.joined(separator: "; "))
             } catch let error as HandlerError {
-                learned.append("\(words.joined(separator: "; ")) -> \(error.code.rawValue)")
+                // Not what it learned before: PostgreSQL may find only at the commit that a part has failed.
+                learned.append("failed: \(error.code.rawValue)")
             } catch {
-                learned.append("\(words.joined(separator: "; ")) -> thrown")
+                learned.append("failed: thrown")
             }
         }
 
         func advance(by duration: Duration) async throws {
             clock.advance(by: duration)
-            _ = try await runner.finishDue(within: .seconds(60))
+            while true {
+                let rest = try runner.runDue()
+                if runner.leasesLeft > 0 {
+                    if rest == .zero { continue }
+                    return
+                }
+                Programmed.gate.open()
+                try await eventually { runner.leasesLeft > 0 }
+            }
         }
 
         private func known(_ index: Int) -> HandlerID<TimerFired>? {
@@ -189,10 +198,15 @@ import Testing
         case .integer(let integer)?: "\(integer)"
         // SQLite keeps no sign of zero.
         case .real(let real)?: "\(real == 0 ? 0 : real)"
-        // The sentences of engines are their own.
-        case .text(let text)?: text.contains("(code ") ? "an engine's words" : text.count > 200 ? "\(text.utf8.count) bytes: \(text.prefix(200))" : text
-        case .blob(let bytes)?: bytes.count > 2000 ? "\(bytes.count) bytes" : String(decoding: bytes, as: UTF8.self)
+        case .text(let text)?: short(text)
+        case .blob(let bytes)?: short(String(decoding: bytes, as: UTF8.self))
         }
+    }
+
+    /// The sentences of engines are their own.
+    private static func short(_ text: String) -> String {
+        let own = text.replacing(/(SQLite|PostgreSQL) refused .* \(code \w+\)/, with: "refused by the engine")
+        return own.utf8.count <= 600 ? own : "\(own.utf8.count) bytes: \(own.prefix(100))"
     }
 
     /// Replaces ids by their ranks, and sorts.
@@ -227,6 +241,16 @@ import Testing
         return (sides.map(\.learned), try sides.map { try rows(of: $0, columns) })
     }
 
+    private static func operations(of seed: UInt64, step place: Int) -> [Operation] {
+        var program = RandomProgram(seed: seed)
+        var operations: [Operation] = []
+        for _ in 0...place {
+            operations = program.step().operations
+            _ = program.pause()
+        }
+        return operations
+    }
+
     @Test("R1 random programs leave the same rows on SQLite and on PostgreSQL, and throw the same codes")
     func programs() async throws {
         let folder = try TemporaryFolder()
@@ -254,16 +278,23 @@ import Testing
             "SELECT pg_catalog.setval(pg_catalog.pg_get_serial_sequence('\($0)'::text, 'id'::text)::regclass, \($1))"
         }
         let first = ProcessInfo.processInfo.environment["DIFFERENTIAL_SEED"].flatMap { Int($0) } ?? 0
+        var differing = 0
         for seed in first..<first + TestScale.of(20_000, part: 300) {
             for side in sides { try side.begin() }
             let (learned, rows) = try await Self.run(UInt64(seed), sides, columns)
-            let difference = zip(learned[0], learned[1]).first { $0 != $1 }
-            #expect(difference == nil, "program \(seed): SQLite learned \(difference?.0 ?? ""), PostgreSQL \(difference?.1 ?? "")")
+            let place = zip(learned[0], learned[1]).enumerated().first { $1.0 != $1.1 }?.offset
+            let difference = place.map { (learned[0][$0], learned[1][$0]) }
             let unlike = Set(rows[0]).symmetricDifference(rows[1]).sorted()
-            #expect(
-                rows[0] == rows[1],
-                "program \(seed): \(unlike.prefix(4).map { (rows[0].contains($0) ? "SQLite alone: " : "PostgreSQL alone: ") + $0 })")
-            if difference != nil || rows[0] != rows[1] { return }
+            if difference == nil, unlike.isEmpty, rows[0].count == rows[1].count { continue }
+            differing += 1
+            let shown = unlike.prefix(6).map { "\(rows[0].contains($0) ? "SQLite" : "PostgreSQL") alone: \($0)" }
+            Issue.record(
+                """
+                program \(seed): SQLite learned \(difference?.0 ?? "the same"), PostgreSQL \(difference?.1 ?? "the same")
+                \(place.map { "in: \(Self.operations(of: UInt64(seed), step: $0))" } ?? "")
+                \(shown.joined(separator: "\n"))
+                """)
+            if differing == 10 { break }
         }
         withExtendedLifetime(database) {}
     }

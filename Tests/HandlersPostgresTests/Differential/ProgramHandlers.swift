@@ -1,12 +1,49 @@
 import Handlers
+import Synchronization
 import TestSupport
 
 /// Thrown by the handlers of random programs.
 struct Thrown: Error, CustomStringConvertible { let description: String }
 
+/// Lets async handlers run at one place of a program, so that it does the same each time.
+final class Gate: Sendable {
+    private struct State {
+        var permits = 0
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+    private let state = Mutex(State())
+
+    /// Lets one pass, who is here or comes next.
+    func open() {
+        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            if !state.waiting.isEmpty { return state.waiting.removeFirst() }
+            state.permits += 1
+            return nil
+        }
+        next?.resume()
+    }
+
+    func pass() async {
+        await withCheckedContinuation { continuation in
+            let mayPass = state.withLock { state in
+                if state.permits > 0 {
+                    state.permits -= 1
+                    return true
+                }
+                state.waiting.append(continuation)
+                return false
+            }
+            if mayPass { continuation.resume() }
+        }
+    }
+}
+
 /// The handlers of random programs.
 enum Programmed {
-    static let retry = RetryPolicy(attempts: 2, firstDelay: .seconds(1), finally: .orElse)
+    /// One program runs at a time, on one engine at a time.
+    static let gate = Gate()
+    // A longer delay would differ, as it follows from the row's id.
+    static let retry = RetryPolicy(attempts: 2, firstDelay: .zero, finally: .orElse)
 
     struct Act: Handler {
         static let id = "diff.act"
@@ -23,6 +60,7 @@ enum Programmed {
         var actions: [Action]
         var result: String
         func run(_ call: AsyncCall<TimerFired>) async throws {
+            await gate.pass()
             try call.end(result: result) { try $0.perform(actions, "async \(call.attempt)") }
         }
     }
