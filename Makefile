@@ -23,7 +23,7 @@ build: pushwake ## build the release command .build/release/pushwake, and what i
 demo: pushwake ## kill a client again and again, prove that nothing is lost, and write .build/demo.html about it
 	@.build/release/pushwake simulate --worker-memory 24 --worker-time 30 --report .build/demo.html
 
-test: ## build and run every test, each of which must run; ONLY=prefix for a part: Handlers, XMPPCoreTests.JIDTests
+test: ## build and run every test, each of which must run; ONLY=prefix for a part: Handlers, JIDTests
 	@scripts/setup.sh test
 	@swift build --build-tests
 	@scripts/test.py $(ONLY)

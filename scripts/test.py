@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs every test, and prints how long the passes, the suites and the slowest tests took, and what failed.
 
-    scripts/test.py [PREFIX ...]       the tests whose module or suite begins so: Handlers, XMPPCoreTests.JIDTests
+    scripts/test.py [PREFIX ...]       the tests whose module or suite begins so: Handlers, JIDTests, XMPPCoreTests.JIDTests
 
 A pass is one run of the test program. Its output is in .build/tests/PASS.log, its events in PASS.json, and the times of its tests in
 PASS.times: test, seconds, seconds of a processor.
@@ -68,7 +68,7 @@ class Running:
         self.start = time.monotonic()
         only = each.only
         if prefixes:
-            wanted = "^(" + "|".join(re.escape(prefix) for prefix in prefixes) + ")"
+            wanted = r"^([^./]+\.)?(" + "|".join(re.escape(prefix) for prefix in prefixes) + ")"
             # Every pattern after --filter is one more that is enough, so both are one pattern.
             only = [f"(?={wanted}){pattern}" for pattern in only] or [wanted]
         command = [program(), "--testing-library", "swift-testing", "--event-stream-output-path", self.file("json")]
@@ -131,7 +131,12 @@ def temporary_folder():
     """A folder for what the tests write: in memory where that is large enough, because most of them lose no power."""
     memory = "/dev/shm"
     free = shutil.disk_usage(memory).free if os.path.isdir(memory) else 0
-    with tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True, dir=memory if free >= MEMORY else None) as folder:
+    # What a run has left that was killed.
+    for left in glob.glob(os.path.join(memory, "tests-*-*")):
+        process = os.path.basename(left).split("-")[1]
+        if not os.path.exists(f"/proc/{process}"):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"tests-{os.getpid()}-", ignore_cleanup_errors=True, dir=memory if free >= MEMORY else None) as folder:
         # Servers and some tests run as other users.
         os.chmod(folder, 0o755)
         yield folder

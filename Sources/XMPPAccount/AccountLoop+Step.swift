@@ -151,7 +151,8 @@ extension AccountLoop {
             // Whoever waits for the stream need not wait for all that was read: what is not counted comes again.
             stream.isLeaving = machine.stream?.isManaged == true && account.mailbox.isLeaving
             if !stream.isLeaving { stream.unread = intake.events.dropFirst(aftermath.taken) }
-        case .failure(let error) where intake.hasArrivals && !intake.isCareful && InboundStep.isOfStanza(error):
+        case .failure(let error)
+        where intake.hasArrivals && !intake.isCareful && InboundStep.isOfStanza(error):
             start(Intake(intake.events, intake.commands, intake.uncounted, isCareful: true)).run()
             endStep()
         case .failure(let error):

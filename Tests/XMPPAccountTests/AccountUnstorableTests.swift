@@ -68,7 +68,8 @@ import XMPPTestKit
             let ignored = ignored(account)
             account.store.refuseRows { sql, _ in sql.hasPrefix("INSERT INTO inbound_request") }
             for number in 1...3 {
-                let payload = Element("question", namespace: TestApp.namespace, attributes: ["want": "result"])
+                let payload = Element(
+                    "question", namespace: TestApp.namespace, attributes: ["want": "result"])
                 asker.send(IQ(type: .get, to: to, id: "q\(number)", payload: payload).element)
                 rig.bot.send(rig.messageToAlice("m\(number)", "hello"))
             }

@@ -36,7 +36,8 @@ extension SQLValue {
     package static func refusalOfNUL(place: Int, of sql: String) -> HandlerError {
         HandlerError(
             .argumentNotEncodable,
-            "value \(place) of '\(sql)' has a character NUL, which no text in a store may have; store it as bytes")
+            "value \(place) of '\(sql)' has a character NUL, which no text in a store may have; store it as bytes"
+        )
     }
 
     package static func refusalOfNaN(place: Int, of sql: String) -> HandlerError {

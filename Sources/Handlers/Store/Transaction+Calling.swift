@@ -284,7 +284,8 @@ extension Transaction {
         try connection.write(
             "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace) VALUES (?, ?, ?, ?, ?, ?)",
             [
-                id, stored.name, outcome.rawValue, reason.map { StoredReason($0.rawValue) }, now, stored.trace,
+                id, stored.name, outcome.rawValue, reason.map { StoredReason($0.rawValue) }, now,
+                stored.trace,
             ])
         if stored.key != nil || result != nil {
             try connection.write(

@@ -58,7 +58,8 @@ struct FlowGivenUp: Handler {
     func run(_ call: borrowing Call<Invalidation>) throws {
         let transaction = call.step.transaction
         guard call.reason == .timedOut else {
-            return try transaction.resolve(flow, error: StoredReason("what it waited for was invalidated (\(call.reason))"))
+            return try transaction.resolve(
+                flow, error: StoredReason("what it waited for was invalidated (\(call.reason))"))
         }
         try transaction.fill(flow) {
             guard call.context.handler == FlowJoined.id, let waiter = try transaction.waiter(of: flow) else {

@@ -92,7 +92,8 @@ extension Transaction {
     }
 
     /// Fills a place, and has the workflow run if it waits. What comes late changes nothing.
-    func resolve(_ place: FlowPlace, _ value: [UInt8]? = nil, error: StoredReason? = nil) throws(HandlerError) {
+    func resolve(_ place: FlowPlace, _ value: [UInt8]? = nil, error: StoredReason? = nil) throws(HandlerError)
+    {
         let changed = try connection.execute(
             """
             UPDATE journal SET value = ?, error = ?, at = ?
@@ -167,7 +168,8 @@ extension ReadableStore where Self: ~Copyable {
 extension Transaction.FlowEntry {
     fileprivate init(_ row: borrowing Row) {
         self.init(
-            operation: row.text(0), value: row.isNull(1) ? nil : row.blob(1), error: row.optionalText(2).map { StoredReason($0) },
+            operation: row.text(0), value: row.isNull(1) ? nil : row.blob(1),
+            error: row.optionalText(2).map { StoredReason($0) },
             at: row.timestamp(3))
     }
 }

@@ -9,6 +9,7 @@ struct HostileStanzas {
     /// The number of messages that the peer has sent.
     let lastMessage: Int
     let hasLists: Bool
+    let hasLimits: Bool
 
     private static let xmlNamespace = "http://www.w3.org/XML/1998/namespace"
     private static let body = Element("body", namespace: Namespaces.client, text: "3")
@@ -18,6 +19,9 @@ struct HostileStanzas {
         let count = hasLists ? 19 : 17
         let kind = Int.random(in: 0..<count + 1, using: &random)
         if kind < count { return [stanza(kind)] }
+        if hasLimits, Bool.random(using: &random) {
+            return [Self.long(kind: Int.random(in: 0..<4, using: &random))]
+        }
         return Array(repeating: stanza([9, 12, 13].randomElement(using: &random) ?? 9), count: 100)
     }
 
@@ -67,6 +71,32 @@ struct HostileStanzas {
         var element = Element("\(name)", namespace: Namespaces.client)
         for (name, value) in all.sorted(by: { $0.key < $1.key }) { element["\(name)"] = "\(value)" }
         for child in children { element.append(child) }
+        return element
+    }
+
+    // MARK: Long ones
+
+    private static let longWord = String(repeating: "w", count: 1000)
+
+    /// Stanzas whose addresses and ids, each within its limit, are longer together than a row of an index may be.
+    private static func long(kind: Int) -> Element {
+        let id = kind == 3 ? String(repeating: "i", count: 300_000) : longWord
+        let from = kind == 3 ? "\(WorldServer.stranger)" : "\(longWord)@evil.example/\(longWord)"
+        var element = Element(
+            kind == 0 ? "message" : kind == 1 ? "presence" : "iq", namespace: Namespaces.client)
+        element["to"] = "\(WorldServer.account)"
+        element["from"] = "\(from)"
+        element["id"] = "\(id)"
+        switch kind {
+        case 0: element.append(body)
+        case 1: element.append(Element("status", namespace: Namespaces.client, text: "long"))
+        case 2:
+            element["type"] = "get"
+            element.append(Element("answer", namespace: WorldApp.namespace))
+        default:
+            element["type"] = "get"
+            element.append(Element("ping", namespace: Namespaces.ping))
+        }
         return element
     }
 

@@ -71,6 +71,7 @@ extension SimulatedWorld {
             role: process.role == .main ? .main : .worker, synchronous: synchronous, busyTimeout: 5000,
             time: time(of: process), log: nil, system: system(of: process))
         process.store = store
+        if options.hasLimits { try store.step { try WorldLimits.make(in: $0) } }
         var configuration = AccountConfiguration(jid: WorldServer.account, password: WorldServer.password)
         configuration.server = .init(host: WorldServer.domain, port: 5223, security: .directTLS)
         configuration.allowsPlain = true

@@ -41,6 +41,8 @@ package final class SimulatedWorld: @unchecked Sendable {
         var hasErrands: Bool
         /// Whether handlers run in a lane, with limits and by calendars, and async ones after joins.
         var hasLanes: Bool
+        /// Whether the stores have limits of PostgreSQL, and strangers send what is longer.
+        var hasLimits: Bool
         /// Whether a resumed session continues with the parser of its broken connection.
         var keepsParsers: Bool
     }
@@ -145,7 +147,7 @@ package final class SimulatedWorld: @unchecked Sendable {
             hasArchive: Bool.random(using: &random), hasLists: recipe.seed / 32 % 2 == 0,
             hasPubSub: makeAddition == nil && [0, 3].contains(recipe.seed / 64 % 4),
             hasSignals: recipe.seed / 2 % 5 == 3, hasErrands: recipe.seed / 8 % 6 == 4,
-            hasLanes: recipe.seed / 16 % 7 == 3,
+            hasLanes: recipe.seed / 16 % 7 == 3, hasLimits: recipe.seed / 4 % 7 == 5,
             keepsParsers: recipe.seed / 8 % 4 == 1)
         behavior.offersRosterVersions = options.hasLists
         climate.lists = options.hasLists ? 100 : 0

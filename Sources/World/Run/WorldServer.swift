@@ -35,6 +35,8 @@ package final class WorldServer {
     /// swallows the bytes that come next.
     private let keepsParsers: Bool
     private let hasPubSub: Bool
+    /// Whether strangers send what is longer than a row of an index of PostgreSQL.
+    private let hasLimits: Bool
     /// The last item that the peer has published.
     private var lastItem: Element?
     private var shown = 0
@@ -71,6 +73,7 @@ package final class WorldServer {
         lists = options.hasLists ? WorldLists() : nil
         keepsParsers = options.keepsParsers
         hasPubSub = options.hasPubSub
+        hasLimits = options.hasLimits
         core.addBot(Self.peer)
         if !ownNamespaces.isEmpty { core.services[Self.account] = .some(ownNamespaces) }
         network.server = .init(
@@ -320,7 +323,8 @@ package final class WorldServer {
             send(repetition, from: Self.peer)
         } else {
             let stanzas = HostileStanzas(
-                question: lastQuestion ?? "q-0", lastMessage: lastMessage, hasLists: lists != nil)
+                question: lastQuestion ?? "q-0", lastMessage: lastMessage, hasLists: lists != nil,
+                hasLimits: hasLimits)
             for stanza in stanzas.some(using: &random) {
                 // The archive also stores messages of strangers, so a page may contain them between messages of the peer.
                 let isArchived = stanza.name == "message" && stanza["type"] == nil

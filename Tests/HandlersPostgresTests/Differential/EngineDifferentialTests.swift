@@ -95,7 +95,8 @@ import Testing
                 new.append(
                     AnyHandlerID(
                         try step.schedule(
-                            Programmed.ActAsync(actions: actions, result: result).durable.orElse(orElse(other)),
+                            Programmed.ActAsync(actions: actions, result: result).durable.orElse(
+                                orElse(other)),
                             after: .zero)))
             case .bind(let key, let actions, let replaces):
                 new.append(
@@ -164,8 +165,10 @@ import Testing
     }
 
     private static let tables = [
-        "leaf", "root", "once", "own", "note", "join_child", "handler_join", "lane_entry", "lane", "chain_member",
-        "chain_limit", "journal", "early_signal", "handler_key", "calendar", "ending_detail", "ending", "dropped_call",
+        "leaf", "root", "once", "own", "note", "join_child", "handler_join", "lane_entry", "lane",
+        "chain_member",
+        "chain_limit", "journal", "early_signal", "handler_key", "calendar", "ending_detail", "ending",
+        "dropped_call",
         "event", "handler",
     ]
     /// Those whose rows are numbered and named by others.
@@ -180,7 +183,8 @@ import Testing
                 let isOwn = ["note", "own", "leaf"].contains(table)
                 let shown = isOwn ? names.filter { $0 != "id" } : names
                 let order = isOwn ? " ORDER BY id" : ""
-                let found = try snapshot.all("SELECT \(shown.joined(separator: ", ")) FROM \(table)\(order)") { row in
+                let found = try snapshot.all("SELECT \(shown.joined(separator: ", ")) FROM \(table)\(order)")
+                { row in
                     shown.indices.map { "\(shown[$0])=\(text(row.value($0)))" }.joined(separator: " ")
                 }
                 for (index, line) in found.enumerated() {
@@ -213,7 +217,11 @@ import Testing
     private static func inOrder(_ lines: [String]) -> [String] {
         let isID = /[1-4]\d{6}(?!\d)/
         var found: Set<String> = []
-        for line in lines { for match in line.matches(of: isID) where !isInNumber(match.range, line) { found.insert(String(match.output)) } }
+        for line in lines {
+            for match in line.matches(of: isID) where !isInNumber(match.range, line) {
+                found.insert(String(match.output))
+            }
+        }
         let ranks = Dictionary(uniqueKeysWithValues: found.sorted().enumerated().map { ($1, $0) })
         return lines.map { line in
             line.replacing(isID) { match in
@@ -258,11 +266,13 @@ import Testing
         let database = try PostgresServer.shared.makeDatabase()
         let sqlite = try Side { registry, schemas, time in
             try HandlerStore(
-                path: folder.path + "/app.db", registry: registry, schemas: schemas, synchronous: .normal, time: time)
+                path: folder.path + "/app.db", registry: registry, schemas: schemas, synchronous: .normal,
+                time: time)
         }
         let postgres = try Side { registry, schemas, time in
             try HandlerStore(
-                PostgresSettings(database.connection(), durability: nil), registry: registry, schemas: schemas,
+                PostgresSettings(database.connection(), durability: nil), registry: registry,
+                schemas: schemas,
                 role: .main, time: time, log: nil)
         }
         let sides = [sqlite, postgres]
@@ -287,7 +297,9 @@ import Testing
             let unlike = Set(rows[0]).symmetricDifference(rows[1]).sorted()
             if difference == nil, unlike.isEmpty, rows[0].count == rows[1].count { continue }
             differing += 1
-            let shown = unlike.prefix(6).map { "\(rows[0].contains($0) ? "SQLite" : "PostgreSQL") alone: \($0)" }
+            let shown = unlike.prefix(6).map {
+                "\(rows[0].contains($0) ? "SQLite" : "PostgreSQL") alone: \($0)"
+            }
             Issue.record(
                 """
                 program \(seed): SQLite learned \(difference?.0 ?? "the same"), PostgreSQL \(difference?.1 ?? "the same")

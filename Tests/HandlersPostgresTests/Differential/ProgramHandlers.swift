@@ -101,7 +101,9 @@ enum Programmed {
             for moment in moments {
                 switch moment {
                 case .step(let actions):
-                    do { try await flow.step { try $0.perform(actions, "flow") } } catch let error as HandlerError {
+                    do { try await flow.step { try $0.perform(actions, "flow") } } catch let error
+                        as HandlerError
+                    {
                         if error.code != .operationFailed { throw error }
                     }
                 case .sleep(let milliseconds): try await flow.sleep(for: .milliseconds(milliseconds))
@@ -164,7 +166,8 @@ extension Step {
                 do { try run(failing, with: TimerFired(dueAt: now)) } catch is Thrown {}
             case .schedule(let milliseconds, let actions):
                 try schedule(Programmed.Act(actions: actions).durable, after: .milliseconds(milliseconds))
-            case .run(let actions): try run(Programmed.Act(actions: actions).durable, with: TimerFired(dueAt: now))
+            case .run(let actions):
+                try run(Programmed.Act(actions: actions).durable, with: TimerFired(dueAt: now))
             case .bind(let key, let actions):
                 try bind(Programmed.Receive(actions: actions).durable, key: key, ifTaken: .keep)
             }

@@ -11,15 +11,19 @@ struct RandomProgram {
 
     /// Texts that an engine, a collation or a limit may treat in a way of its own.
     private static let texts = [
-        "plain", "", "a\0b", "\0", "caf\u{e9}", "cafe\u{301}", "€😀", "ı İ ß ς", "' OR 1=1 --", "\u{FFFE}", "\u{1}\u{7F}",
+        "plain", "", "a\0b", "\0", "caf\u{e9}", "cafe\u{301}", "€😀", "ı İ ß ς", "' OR 1=1 --", "\u{FFFE}",
+        "\u{1}\u{7F}",
         "A", "a", " a ", "%_\\", "{\"$handler\": 1}", "null", String(repeating: "x", count: 513),
         String(repeating: "e\u{301}", count: 2000), String(repeating: "long ", count: 14_000),
     ]
-    private static let keys = ["k", "K", "caf\u{e9}", "cafe\u{301}", "", "k\0", String(repeating: "k", count: 512)]
+    private static let keys = [
+        "k", "K", "caf\u{e9}", "cafe\u{301}", "", "k\0", String(repeating: "k", count: 512),
+    ]
     private static let lanes = ["l", "L", "e\u{301}", "\u{e9}", String(repeating: "l", count: 700), ""]
     private static let values: [OwnValue] = [
         .integer(.min), .integer(.max), .integer(0), .real(.nan), .real(.infinity), .real(-.infinity),
-        .real(.leastNonzeroMagnitude), .real(.greatestFiniteMagnitude), .real(1.5), .blob([]), .blob([0, 255, 0]),
+        .real(.leastNonzeroMagnitude), .real(.greatestFiniteMagnitude), .real(1.5), .blob([]),
+        .blob([0, 255, 0]),
         .blob(Array(repeating: 7, count: 70_000)), .null,
     ]
 
@@ -28,8 +32,12 @@ struct RandomProgram {
 
     /// More often a plain one, so that a program gets anywhere.
     private mutating func text() -> String { chance(60) ? "plain" : Self.texts[number(0..<Self.texts.count)] }
-    private mutating func key() -> String { Self.keys[chance(60) ? number(0..<2) : number(0..<Self.keys.count)] }
-    private mutating func lane() -> String { Self.lanes[chance(60) ? number(0..<2) : number(0..<Self.lanes.count)] }
+    private mutating func key() -> String {
+        Self.keys[chance(60) ? number(0..<2) : number(0..<Self.keys.count)]
+    }
+    private mutating func lane() -> String {
+        Self.lanes[chance(60) ? number(0..<2) : number(0..<Self.lanes.count)]
+    }
 
     mutating func value() -> OwnValue {
         let index = number(0..<Self.values.count + 3)
@@ -58,14 +66,20 @@ struct RandomProgram {
     /// The next operation of a step.
     mutating func operation() -> Operation {
         switch number(0..<22) {
-        case 0, 1: .schedule(actions(), orElse: chance(50) ? actions() : nil, milliseconds: number(0..<3000), every: nil)
-        case 2: .schedule(actions(), orElse: nil, milliseconds: number(0..<3000), every: number(0..<3) * 1000 + 500)
+        case 0, 1:
+            .schedule(
+                actions(), orElse: chance(50) ? actions() : nil, milliseconds: number(0..<3000), every: nil)
+        case 2:
+            .schedule(
+                actions(), orElse: nil, milliseconds: number(0..<3000), every: number(0..<3) * 1000 + 500)
         case 3, 4: .async(actions(), orElse: chance(50) ? actions() : nil, result: text())
         case 5: .bind(key(), actions(), replaces: chance(40))
         case 6: .stand(key(), actions(), ordered: chance(40))
         case 7, 8: .signal(key(), text())
         case 9: .misfit(key(), text())
-        case 10: .lane(lane(), concurrency: chance(70) ? number(1..<3) : nil, rate: chance(30) ? number(1..<4) : nil)
+        case 10:
+            .lane(
+                lane(), concurrency: chance(70) ? number(1..<3) : nil, rate: chance(30) ? number(1..<4) : nil)
         case 11, 12:
             .enqueue(lane(), priority: number(-2..<3), order: chance(40) ? key() : nil, actions())
         case 13: .chain(milliseconds: number(1..<4000), actions())
@@ -105,7 +119,8 @@ enum OwnValue: Codable, Sendable {
 
 /// What a handler does in its step.
 indirect enum Action: Codable, Sendable {
-    case note(String), own(OwnValue), fail(String), clash, dangle, signal(String, String), invalidate(String, String)
+    case note(String), own(OwnValue), fail(String), clash, dangle, signal(String, String), invalidate(
+        String, String)
     /// Has another one fail inside, and goes on.
     case swallow(String)
     case schedule(milliseconds: Int, [Action]), run([Action]), bind(String, [Action])
@@ -113,7 +128,8 @@ indirect enum Action: Codable, Sendable {
 
 /// What a workflow does.
 enum Moment: Codable, Sendable {
-    case step([Action]), sleep(milliseconds: Int), compensate([Action]), wait(String, milliseconds: Int), child([Action])
+    case step([Action]), sleep(milliseconds: Int), compensate([Action]), wait(String, milliseconds: Int),
+        child([Action])
     case end(String)
 }
 

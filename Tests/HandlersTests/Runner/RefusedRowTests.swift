@@ -78,13 +78,19 @@ struct RefusedRowTests {
     /// Stores a row of a kind, and others of the same kind and of the plainest one.
     private static func store(_ kind: Kind, in rig: Rig) throws -> AnyHandlerID {
         try rig.store.step { step in
-            for _ in 0..<throwaways { try step.schedule(Fine(name: "later").durable, after: .seconds(100_000_000)) }
-            for number in 1...3 { try step.schedule(Fine(name: "\(number)").durable, after: .milliseconds(Int64(number))) }
+            for _ in 0..<throwaways {
+                try step.schedule(Fine(name: "later").durable, after: .seconds(100_000_000))
+            }
+            for number in 1...3 {
+                try step.schedule(Fine(name: "\(number)").durable, after: .milliseconds(Int64(number)))
+            }
         }
         let id = try rig.store.step { step in try bind(kind, step) }
         try rig.store.step { step in
             _ = try bind(kind == .keyed || kind == .calendar || kind == .periodic ? .timer : kind, step)
-            for number in 4...6 { try step.schedule(Fine(name: "\(number)").durable, after: .milliseconds(Int64(number))) }
+            for number in 4...6 {
+                try step.schedule(Fine(name: "\(number)").durable, after: .milliseconds(Int64(number)))
+            }
         }
         return id
     }
@@ -105,7 +111,9 @@ struct RefusedRowTests {
                 try step.enqueue(Fine(name: "it").durable, with: fired, lane: LanePlace("narrow")))
         case .inChain:
             return AnyHandlerID(
-                try step.withChainLimit(.seconds(60)) { try step.schedule(Fine(name: "it").durable, after: due) })
+                try step.withChainLimit(.seconds(60)) {
+                    try step.schedule(Fine(name: "it").durable, after: due)
+                })
         case .child, .parent:
             let child = try step.schedule(Fine(name: "it").durable, after: due)
             let parent = try step.join(Meets().durable, when: .all, of: [AnyHandlerID(child)])
@@ -172,7 +180,8 @@ struct RefusedRowTests {
                 try await Self.run(rig, kind)
                 let notes = try rig.store.notes()
                 for number in 1...6 {
-                    #expect(notes.filter { $0 == "\(number)" }.count == 1, "\(kind.rawValue), refused: \(change)")
+                    #expect(
+                        notes.filter { $0 == "\(number)" }.count == 1, "\(kind.rawValue), refused: \(change)")
                 }
                 // It is not tried for ever: what waits has a time that is not over.
                 rig.store.refuseRows(nil)
@@ -184,7 +193,9 @@ struct RefusedRowTests {
         }
     }
 
-    @Test("R1 a row that cannot even be set aside is passed over until the store is opened again", arguments: [Kind.timer, .async])
+    @Test(
+        "R1 a row that cannot even be set aside is passed over until the store is opened again",
+        arguments: [Kind.timer, .async])
     func passedOver(kind: Kind) async throws {
         try await withFolder { folder in
             let path = folder.file()

@@ -73,14 +73,18 @@ struct ForeignWordsTests {
         _ = try await rig.runner.finishDue(within: .seconds(60))
     }
 
-    @Test("R1 a handler whose error holds anything is tried again and set aside, and the others run", arguments: words)
+    @Test(
+        "R1 a handler whose error holds anything is tried again and set aside, and the others run",
+        arguments: words)
     func timer(words: String) async throws {
         try await withWords { rig in
             let (id, other) = try rig.store.step { step in
                 let id = try step.schedule(Fails(words: words).durable, after: .zero)
                 let other = try step.schedule(
                     FailsAsync(words: words).durable.orElse(GivenUp().durable), after: .zero)
-                for number in 1...3 { try step.schedule(Fine(number: number).durable, after: .milliseconds(10)) }
+                for number in 1...3 {
+                    try step.schedule(Fine(number: number).durable, after: .milliseconds(10))
+                }
                 return (id, other)
             }
             try await advance(rig)
@@ -94,13 +98,17 @@ struct ForeignWordsTests {
             let reason = try #require(try rig.status(of: id)?.reason)
             #expect(!reason.utf8.contains(0) && reason.utf8.count <= 4096)
             let failures = try rig.store.step { step in
-                try step.first("SELECT count(*) FROM event WHERE name = ?", HandlerFailure.id) { $0.integer(0) }
+                try step.first("SELECT count(*) FROM event WHERE name = ?", HandlerFailure.id) {
+                    $0.integer(0)
+                }
             }
             #expect(failures == 2)
         }
     }
 
-    @Test("R1 a handler that fails in the step of a program leaves what else is written there", arguments: words)
+    @Test(
+        "R1 a handler that fails in the step of a program leaves what else is written there", arguments: words
+    )
     func inStep(words: String) async throws {
         try await withWords { rig in
             let id = try rig.store.bind(Fails(words: words).durable)

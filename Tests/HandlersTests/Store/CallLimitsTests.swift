@@ -76,7 +76,9 @@ import Testing
             let store = try openStore(folder.file())
             try fill(store, calls: Bounds.quarantined + 50, state: RowState.pending)
             let ids = try store.waiting().map(\.id)
-            for id in ids { try store.step { try $0.transaction.quarantine(AnyHandlerID(id), StoredReason("broken")) } }
+            for id in ids {
+                try store.step { try $0.transaction.quarantine(AnyHandlerID(id), StoredReason("broken")) }
+            }
             #expect(try store.waiting().map(\.id) == Array(ids.dropFirst(50)))
             #expect(try store.step { try $0.droppedCalls() }.map(\.calls) == [50])
         }
