@@ -26,6 +26,8 @@
 /// Where this is more lenient than those documents: code points that this version of Unicode does not know pass
 /// everywhere, and invisible characters in resources, since emoji are made of them; the zero width non-joiner passes
 /// between any two letters of scripts that join. That way a peer with newer tables is still understood.
+/// The library reads the addresses that a server sends more leniently still: `♥nurse@example.org` is the address of a contact, if the
+/// server says so, although no program can make it.
 ///
 /// Source: RFC 7622 section 3.
 public struct JID: Hashable, Sendable {
@@ -44,16 +46,28 @@ public struct JID: Hashable, Sendable {
     /// - Parameter text: `domain`, `local@domain`, `domain/resource` or `local@domain/resource`.
     /// - Throws: `JIDError` when a part is empty, too long, or holds what its profile forbids.
     public init(_ text: some TextConvertible) throws(JIDError) {
-        let text = text.foreignText.string
-        let bytes = text.utf8
-        let slash = bytes.firstIndex(of: UInt8(ascii: "/"))
-        let bare = text[..<(slash ?? text.endIndex)]
-        let at = bare.utf8.firstIndex(of: UInt8(ascii: "@"))
-        let domain = at.map { bare[bare.utf8.index(after: $0)...] } ?? bare
-        self.local = if let at { try JIDPreparation.local(bare[..<at]) } else { nil }
-        self.domain = try JIDPreparation.domain(domain)
+        let parts = Parts(text.foreignText)
+        self.local = if let local = parts.local { try JIDPreparation.local(local) } else { nil }
+        self.domain = try JIDPreparation.domain(parts.domain)
         self.resource =
-            if let slash { try JIDPreparation.resource(text[bytes.index(after: slash)...]) } else { nil }
+            if let resource = parts.resource { try JIDPreparation.resource(resource) } else { nil }
+    }
+
+    /// The parts of a text, not prepared.
+    struct Parts {
+        let local: Substring?
+        let domain: Substring
+        let resource: Substring?
+
+        init(_ text: ForeignText) {
+            let text = text.string
+            let slash = text.utf8.firstIndex(of: UInt8(ascii: "/"))
+            let bare = text[..<(slash ?? text.endIndex)]
+            let at = bare.utf8.firstIndex(of: UInt8(ascii: "@"))
+            local = at.map { bare[..<$0] }
+            domain = at.map { bare[bare.utf8.index(after: $0)...] } ?? bare
+            resource = slash.map { text[text.utf8.index(after: $0)...] }
+        }
     }
 
     /// Makes a JID from its parts, each prepared.
@@ -73,7 +87,7 @@ public struct JID: Hashable, Sendable {
             if let resource { try JIDPreparation.resource(resource.foreignText.string[...]) } else { nil }
     }
 
-    private init(preparedLocal: ForeignText?, domain: ForeignText, resource: ForeignText?) {
+    init(preparedLocal: ForeignText?, domain: ForeignText, resource: ForeignText?) {
         self.local = preparedLocal
         self.domain = domain
         self.resource = resource
@@ -117,6 +131,6 @@ extension JID: CustomStringConvertible {
 }
 
 extension JID: CodedAsOneValue, Codable {
-    package init(coded: String) throws { try self.init(coded) }
+    package init(coded: String) throws { try self.init(received: coded) }
     package var coded: String { description }
 }
