@@ -28,8 +28,11 @@ test: ## build and run every test, each of which must run; ONLY=prefix for a par
 	@swift build --build-tests
 	@scripts/test.py $(ONLY)
 
-check: lint test ## what must hold before a merge: format, no arrow down, no system call past Platform, true pages, examples that compile, no warning, every test passed, worlds that are the same in debug and release
+check: lint test ## what must hold before a merge: format, no arrow down, no new cycle, no system call past Platform, lengths, nothing dead, words, true pages, examples that compile, no warning, every test passed, worlds that are the same in debug and release
+	@scripts/arrows.py --self-test
 	@scripts/arrows.py --check
+	@scripts/tidy.py --self-test
+	@scripts/tidy.py
 	@scripts/pages.py --check
 	@scripts/examples.py
 	@scripts/world-digests.sh

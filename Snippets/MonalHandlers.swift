@@ -51,7 +51,7 @@ try store.step { step in
     try step.end(handler, .result, with: Answer(), overriding: ["jid": "romeo@example.net"])
     // snippet.end
 
-    // What runs instead when it can never be called.
+    // The invalidation handler.
     // snippet.invalidating
     let doomed = try step.bind(used.orElse(Bundles.abandoned(rid: 1)))
     try step.invalidate(doomed, reason: .cancelled, overriding: ["done": true])

@@ -21,7 +21,7 @@ enum Notebook {
         }
     }
 
-    /// Whoever wrote a note may change it, and nobody else.
+    /// Only the author of a note may change it.
     static func change(_ id: ForeignText, of author: JID, by message: Message, in step: borrowing Step) throws
     {
         let key = "author = ? AND id = ?"

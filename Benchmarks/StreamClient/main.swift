@@ -125,7 +125,7 @@ default: break
 }
 let account = try Account(configuration, store: store)
 
-/// At once: whoever reads waits for it.
+/// At once: a reader waits for it.
 func say(_ line: String) {
     let line = line + "\n"
     _ = line.withCString { write(STDOUT_FILENO, $0, line.utf8.count) }

@@ -41,7 +41,7 @@ while let line = readLine() {
             say("asked")
             try await account.connect()
         case "settle":
-            // What the beginning of a stream brings is committed, and no step is under way.
+            // What the start of a stream brings is committed, and no step is under way.
             try await account.caughtUp()
             for _ in 0..<3 { try await account.perform { _ in } }
             say("settled")

@@ -1,6 +1,6 @@
 /// Something that is measured together with what it is compared with.
 protocol Benchmark: Sendable {
-    /// The names of the lines it gives; each begins with its group and a slash.
+    /// The names of the lines it gives; each starts with its group and a slash.
     var names: [String] { get }
 
     /// Where its folder is made.

@@ -4,7 +4,7 @@ import Handlers
 import XMPPAccount
 import XMPPCore
 
-/// Beginning sessions with a hundred devices of one user, beside the sum of the primitives that this takes.
+/// Starting sessions with a hundred devices of one user, beside the sum of the primitives that this takes.
 struct SetUp {
     static let devices: UInt32 = 100
     private let bundles: [(device: OmemoDeviceID, bundle: OmemoBundle)]

@@ -41,8 +41,7 @@
 ///
 /// Either may throw, and is declared in a type without generic parameters, under a name that no other
 /// handler in that type has. Actors and types on the main actor declare it `nonisolated` or `async`; an `async` one
-/// runs
-/// on its actor.
+/// runs on its actor.
 ///
 /// Beside the function `f` this adds
 /// - `struct Handler_f: Handler` or `AsyncHandler`, the plain form with the same access level, to be listed in a ``/Handlers/HandlerRegistry``;

@@ -28,7 +28,7 @@ public final class VirtualClock: Sendable {
 
     /// Makes a clock.
     ///
-    /// - Parameter wall: What the wall shows at first. The monotonic hand begins at 0.
+    /// - Parameter wall: What the wall shows at first. The monotonic hand starts at 0.
     public init(wall: Timestamp = Timestamp(milliseconds: 1_750_000_000_000)) {
         state = Mutex(State(wall: wall))
     }

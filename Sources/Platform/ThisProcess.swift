@@ -10,7 +10,7 @@ package enum ThisProcess {
     /// Returns a variable of its environment; nil where it is not set.
     package static func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
-    /// The folder that relative paths begin in; nil where it was removed.
+    /// The folder that relative paths start in; nil where it was removed.
     package static var workingFolder: String? {
         guard let folder = getcwd(nil, 0) else { return nil }
         defer { free(folder) }

@@ -25,7 +25,7 @@ extension PubSubOperation where Context == PubSubFetch {
 extension PubSubOperation where Context == PubSubAnswer<PubSubPage> {
     /// Asks for a page of the items of a node. ``PubSubPage/next`` goes on from there.
     ///
-    /// "Not found" also says that the item at which the page was to begin is gone: start again.
+    /// "Not found" also says that the item at which the page was to start is gone: start again.
     ///
     /// - Parameters:
     ///   - node: The node's name, not empty.

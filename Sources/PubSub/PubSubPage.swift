@@ -31,7 +31,7 @@ public struct PubSubPage: Hashable, Sendable {
     /// The stored request for a page.
     struct Request: Codable, Hashable, Sendable {
         var limit: Int
-        /// The item at which the page was to begin; nil for the first or the last page.
+        /// The item at which the page was to start; nil for the first or the last page.
         var mark: ForeignText?
         /// Whether pages are read from the end.
         var isBackward: Bool
@@ -74,7 +74,7 @@ public struct PubSubPage: Hashable, Sendable {
     init(items: [PubSubItem], page: ResultPage?, index: Int?, node: ForeignText, request: Request) {
         (self.items, self.page, self.node) = (items, page, node)
         let edge = request.isBackward ? page?.first : page?.last
-        // A service that knows no positions sends the same page again and again; one without a name leads to the beginning.
+        // A service that knows no positions sends the same page again and again; one without a name leads to the start.
         let isLast =
             edge == request.mark || edge == ""
             || Self.isAtEdge(items.count, page, index, request)

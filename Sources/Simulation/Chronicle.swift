@@ -38,7 +38,7 @@ package final class Chronicle {
     /// - Parameter now: Returns the wall clock time, in milliseconds since 1970.
     package init(now: @escaping () -> Int64 = { TimeSource.systemWall().milliseconds }) { self.now = now }
 
-    package func began(_ role: String, _ pid: Int32) {
+    package func started(_ role: String, _ pid: Int32) {
         lives.append(Life(role: role, pid: pid, start: now()))
     }
 

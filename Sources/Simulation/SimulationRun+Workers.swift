@@ -54,7 +54,7 @@ extension SimulationRun {
                 endsWithParent: false)
             worker = Worker(process: process, budget: nil)
         }
-        chronicle.began("worker", worker.process.processID)
+        chronicle.started("worker", worker.process.processID)
         return worker
     }
 

@@ -157,7 +157,7 @@ package final class SimulationRun {
             environment: .inheriting(environment.merging(variables) { $1 }),
             input: .pipe,
             output: .pipe)
-        chronicle.began(command, process.processID)
+        chronicle.started(command, process.processID)
         return process
     }
 

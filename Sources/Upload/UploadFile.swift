@@ -53,7 +53,7 @@ public struct UploadFile: Hashable, Sendable, Codable {
     }
 }
 
-/// Names an upload from its beginning to its end, in every process.
+/// Names an upload from its start to its end, in every process.
 ///
 /// ```swift
 /// let id = try await account.perform { try account.uploads.send(photo, to: romeo, in: $0) }

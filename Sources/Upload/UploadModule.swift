@@ -12,7 +12,7 @@ public import XMPPCore
 
 /// Uploads files to the account's server, and sends links to them.
 ///
-/// Every step is committed before the next one begins, so a process that dies loses nothing: the next one goes on, with
+/// Every step is committed before the next one starts, so a process that dies loses nothing: the next one goes on, with
 /// another slot where the first one is too old or used up. ``XMPPAccount/Account/uploads`` uploads; ``UploadEvent`` reports
 /// progress.
 ///

@@ -34,7 +34,7 @@ struct UploadServiceTable {
         } ?? Search(round: 0, open: 0, silent: 0, tries: 0)
     }
 
-    /// Begins a search, so that answers to an earlier one change nothing.
+    /// Starts a search, so that answers to an earlier one change nothing.
     ///
     /// - Parameter open: How many questions are asked; 0 ends the search.
     /// - Returns: The number of the search.

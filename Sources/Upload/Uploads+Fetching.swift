@@ -31,7 +31,7 @@ extension Uploads {
         let address: ForeignText
         do { address = try UploadSlot.address(secret?.address ?? link.foreignText) } catch {
             throw UploadError(
-                .malformed, "this is no link to a file: it begins with https:// or is one of aesgcm")
+                .malformed, "this is no link to a file: it starts with https:// or is one of aesgcm")
         }
         let request = HTTPRequest(
             address: address, trust: module.trust ?? account.configuration.trust, limits: module.limits,

@@ -13,7 +13,7 @@ extension Uploads {
 
     private var services: UploadServiceTable { UploadServiceTable(account: account.id) }
 
-    /// Begins to search, unless that is being done.
+    /// Starts to search, unless that is being done.
     func search(in step: borrowing Step) throws {
         let search = try services.search(in: step)
         guard search.open <= 0 else { return }

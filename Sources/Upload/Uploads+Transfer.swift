@@ -59,7 +59,7 @@ extension Uploads {
 
     /// Records the result of the transfer, in the step that ends its handler.
     ///
-    /// - Parameter isRepeated: Whether another process began it before.
+    /// - Parameter isRepeated: Whether another process started it before.
     func transferred(
         _ row: UploadTable.Row, _ outcome: Result<UploadedFile, UploadError>, isRepeated: Bool,
         in step: borrowing Step

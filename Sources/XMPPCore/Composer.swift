@@ -127,7 +127,7 @@ struct Composer {
     /// Those of what takes two bytes: the fewer bytes marks take, the more there are.
     private static let classes = (UInt32(0)..<0x800).map { Unicode.Scalar($0).map(storedClass) ?? 0 }
 
-    /// What begins with a mark when it is decomposed but is another code point, or is no mark by itself. Composing brings none
+    /// What starts with a mark when it is decomposed but is another code point, or is no mark by itself. Composing brings none
     /// of them back.
     private static func parts(of scalar: Unicode.Scalar) -> [Unicode.Scalar]? {
         switch scalar {

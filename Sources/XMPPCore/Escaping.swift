@@ -15,7 +15,7 @@ enum Escaping {
         switch byte {
         case 0x20...0x7F: byte != UInt8(ascii: "<") && byte != UInt8(ascii: ">") && byte != UInt8(ascii: "&")
         case 0x09, 0x0A: true
-        // U+FFFE and U+FFFF begin with EF.
+        // U+FFFE and U+FFFF start with EF.
         default: byte >= 0x80 && byte != 0xEF
         }
     }

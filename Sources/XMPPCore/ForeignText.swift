@@ -45,7 +45,7 @@ public struct ForeignText: Sendable {
     /// Returns whether the bytes start with those of another text.
     ///
     /// - Parameter prefix: The other text.
-    /// - Returns: Whether this text begins with it; always for an empty prefix.
+    /// - Returns: Whether this text starts with it; always for an empty prefix.
     public func hasPrefix(_ prefix: some TextConvertible) -> Bool {
         let prefix = prefix.foreignText
         return utf8.count >= prefix.utf8.count
@@ -69,7 +69,7 @@ public struct ForeignText: Sendable {
     /// Returns the first bytes, up to the last character that is whole within a limit.
     ///
     /// - Parameter limit: Bytes, 0 or more.
-    /// - Returns: This text when it is within the limit, else its beginning.
+    /// - Returns: This text when it is within the limit, else its start.
     package func prefix(bytes limit: Int) -> ForeignText {
         if utf8.count <= limit { return self }
         var end = utf8.index(utf8.startIndex, offsetBy: limit)

@@ -84,7 +84,7 @@ enum JIDPreparation {
         guard isDirected(mapped) else {
             throw JIDError(
                 .mixedDirection, part, text,
-                "Write it in one direction: begin and end with a letter that runs to the left, and use no others (RFC 5893)."
+                "Write it in one direction: start and end with a letter that runs to the left, and use no others (RFC 5893)."
             )
         }
     }

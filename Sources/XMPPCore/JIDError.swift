@@ -50,7 +50,7 @@ extension ErrorCode where Failure == JIDError {
     /// The part holds letters that run to the left in a way in which it could be taken for another.
     package static var mixedDirection: Self { Self(rawValue: "mixedDirection") }
     /// The domain has an empty label, one that is longer than 63 octets in DNS, one with a hyphen or a combining mark
-    /// where none may be, or one that begins with `xn--` and is not what it should be.
+    /// where none may be, or one that starts with `xn--` and is not what it should be.
     package static var invalidLabel: Self { Self(rawValue: "invalidLabel") }
     /// The domain is in brackets but no IPv6 address.
     package static var invalidAddress: Self { Self(rawValue: "invalidAddress") }

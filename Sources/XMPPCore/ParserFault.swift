@@ -32,7 +32,7 @@ struct ParserFault: Error {
             reach: reach)
     }
 
-    static let noTag = stream(.notWellFormed, "A '<' that begins no tag; write &lt; for the character.")
+    static let noTag = stream(.notWellFormed, "A '<' that starts no tag; write &lt; for the character.")
     static let tagInTag = stream(.notWellFormed, "A '<' inside a tag.")
     static let startTag = member(
         .notWellFormed, "A start tag with a character, a name, a '=' or a value where none may stand.")

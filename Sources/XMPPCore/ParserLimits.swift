@@ -1,7 +1,7 @@
 /// The limits of what `StreamParser` holds in memory for a peer. What is beyond one of these inside a first-level element is left out:
 /// the member of a list, or else the whole element (`ParserFault.reach`). The stream itself ends with `policy-violation` beyond `headerBytes`,
-/// `headerNamespaceBytes` and `skippedBytes`. With the
-/// defaults, the worst stanza found (1 MiB of ever new attribute names) costs 12 MiB while it is read, 1 MiB of text 5 MiB.
+/// `headerNamespaceBytes` and `skippedBytes`. With the defaults, the worst stanza found (1 MiB of ever new attribute names)
+/// costs 12 MiB while it is read, 1 MiB of text 5 MiB.
 ///
 /// ```swift
 /// var limits = ParserLimits()

@@ -1,4 +1,4 @@
-// What begins with `<!` or `<?`: CDATA sections and the XML declaration.
+// What starts with `<!` or `<?`: CDATA sections and the XML declaration.
 extension StreamScanner {
     static let cdataStart = Array("[CDATA[".utf8)
 

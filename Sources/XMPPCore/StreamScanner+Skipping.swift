@@ -186,7 +186,7 @@ extension StreamScanner {
     // MARK: What is no tag
 
     private mutating func skipBehindBang(_ byte: UInt8) throws(ParserFault) {
-        // Dashes count downwards: a comment begins behind the second one.
+        // Dashes count downwards: a comment starts after the second one.
         if byte == UInt8(ascii: "-"), matched <= 0 {
             matched -= 1
             if matched == -2 { (state, matched) = (.comment, 0) }

@@ -72,7 +72,7 @@ struct StreamScanner {
     /// Progress inside `<![CDATA[`, or how many bytes of the end of a CDATA section or a comment were seen in a row.
     var matched = 0
     /// Where the current first-level element, the current text or value, and the current child of an element that is 2 or
-    /// 3 levels deep began, relative to the window.
+    /// 3 levels deep started, relative to the window.
     var itemStart = 0
     var runStart = 0
     var childStart = (atDepth3: 0, atDepth4: 0)
@@ -119,7 +119,7 @@ struct StreamScanner {
         return (cut, stop)
     }
 
-    /// Makes all positions relative to a window that begins so many bytes later.
+    /// Makes all positions relative to a window that starts so many bytes later.
     private mutating func move(by bytes: Int) {
         offset += bytes
         itemStart -= bytes
@@ -231,7 +231,7 @@ struct StreamScanner {
             UInt8(ascii: ":"):
             break
         default:
-            throw ParserFault.member(.notWellFormed, "A '&' that begins no reference; write &amp; instead.")
+            throw ParserFault.member(.notWellFormed, "A '&' that starts no reference; write &amp; instead.")
         }
     }
 
@@ -355,7 +355,7 @@ struct StreamScanner {
 
     private mutating func checkMultibyte(_ byte: UInt8) throws(ParserFault) {
         guard utf8.accept(byte) else {
-            // Where a name begins, so does an element.
+            // Where a name starts, so does an element.
             if state == .open { state = .startTag }
             throw ParserFault.member(
                 .unsupportedEncoding, "The stream is no valid UTF-8; XMPP has no other encoding.")

@@ -22,7 +22,7 @@ struct TreeBuilder {
 
     init(limits: ParserLimits) { self.limits = limits }
 
-    /// Forgets the fault and the start tags of a libxml2 parser that is about to begin again.
+    /// Forgets the fault and the start tags of a libxml2 parser that is about to start again.
     mutating func prepareForRestart() {
         openTags.forgetPointers()
         failure = nil

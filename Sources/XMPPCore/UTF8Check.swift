@@ -52,7 +52,7 @@ extension UTF8Check {
         } while end > index
     }
 
-    /// The bytes of the run of characters beyond ASCII that begins here, four of two bytes looked at at once.
+    /// The bytes of the run of characters beyond ASCII that starts here, four of two bytes looked at at once.
     private static func lengthOfCharacters(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
         var index = start
         while index + 8 <= bytes.count {
@@ -72,7 +72,7 @@ extension UTF8Check {
             && (leads + 0x007E_007E_007E_007E) & 0x0080_0080_0080_0080 == 0x0080_0080_0080_0080
     }
 
-    /// The bytes of the character that these begin with; 0 when it is ASCII or not valid.
+    /// The bytes of the character that these start with; 0 when it is ASCII or not valid.
     private static func lengthOfCharacter(_ word: UInt32) -> Int {
         if word & 0xC0E0 == 0x80C0 { return word & 0x1E == 0 ? 0 : 2 }
         if word & 0x00C0_C0F0 == 0x0080_80E0 {

@@ -6,11 +6,11 @@ final class Chronicle {
     private(set) var lives: [Simulation.Chronicle.Life] = []
     private(set) var marks: [Simulation.Chronicle.Mark] = []
 
-    func began(_ member: Member) { begin(member.name, member.process?.processID) }
+    func started(_ member: Member) { start(member.name, member.process?.processID) }
 
-    func began(primary: PostgresServer) { begin("primary", primary.processID) }
+    func started(primary: PostgresServer) { start("primary", primary.processID) }
 
-    private func begin(_ role: String, _ process: Int32?) {
+    private func start(_ role: String, _ process: Int32?) {
         lives.append(.init(role: role, pid: process ?? 0, start: now))
     }
 

@@ -49,7 +49,7 @@ struct Findings: Encodable {
 
     struct MachineLoss: Encodable {
         var kind: Faults.Kind
-        /// In seconds after the beginning.
+        /// In seconds after the start.
         var at: Double
         /// How long its accounts had no stream.
         var resumed: Waits?
@@ -180,8 +180,8 @@ extension Findings {
 /// What the XMPP server saw of the streams of the accounts.
 private struct Streams {
     private var events: [Int: [(at: Int64, text: String)]] = [:]
-    /// When streams of each account began.
-    private var begins: [Int: [Int64]] = [:]
+    /// When streams of each account started.
+    private var starts: [Int: [Int64]] = [:]
     /// Sessions that were bound after the first of each account.
     private(set) var boundAgain: [(account: Int, at: Int64)] = []
 
@@ -195,14 +195,14 @@ private struct Streams {
             let time = entry.time.milliseconds
             events[account, default: []].append((time, "\(entry.event.rawValue) on \(entry.connection)"))
             guard entry.event == .bound || entry.event == .resumed else { continue }
-            begins[account, default: []].append(time)
+            starts[account, default: []].append(time)
             if entry.event == .bound, !bound.insert(account).inserted, time >= begin {
                 boundAgain.append((account, time))
             }
         }
     }
 
-    /// Returns what the server saw of an account shortly before and after a time, in milliseconds after the beginning.
+    /// Returns what the server saw of an account shortly before and after a time, in milliseconds after the start.
     func story(of account: Int, around time: Int64, from begin: Int64) -> String {
         let events = events[account, default: []]
         let middle = events.firstIndex { $0.at >= time } ?? events.count
@@ -211,5 +211,5 @@ private struct Streams {
             + near.map { "\($0.at - begin) \($0.text)" }.joined(separator: ", ")
     }
 
-    func next(of account: Int, after time: Int64) -> Int64? { begins[account]?.first { $0 >= time } }
+    func next(of account: Int, after time: Int64) -> Int64? { starts[account]?.first { $0 >= time } }
 }

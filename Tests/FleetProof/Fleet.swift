@@ -67,7 +67,7 @@ final class Fleet {
             members.append(member)
             try start(member)
         }
-        chronicle.began(primary: servers.databases.primary)
+        chronicle.started(primary: servers.databases.primary)
     }
 
     func close() {
@@ -87,7 +87,7 @@ final class Fleet {
 
     func start(_ member: Member) throws {
         try member.start(servers, accounts: size.accounts)
-        chronicle.began(member)
+        chronicle.started(member)
     }
 
     func kill(_ member: Member) {
@@ -136,7 +136,7 @@ final class Fleet {
     func killPrimary() throws {
         chronicle.ended(primary: servers.databases.primary)
         try servers.databases.killPrimary()
-        chronicle.began(primary: servers.databases.primary)
+        chronicle.started(primary: servers.databases.primary)
     }
 }
 

@@ -36,7 +36,7 @@ struct SourceStatement {
     /// PostgreSQL.
     private static let catalogReaders = ["MovedFile.swift"]
 
-    /// The literals of a folder that begin like a statement, each with its file and the code of that file.
+    /// The literals of a folder that start like a statement, each with its file and the code of that file.
     private static func literals(
         in folder: String, beginning words: Regex<(Substring, Substring)>
     ) throws -> [(file: String, sql: String, code: String)] {

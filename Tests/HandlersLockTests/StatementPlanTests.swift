@@ -127,7 +127,7 @@ import XMPPModules
         }.map(\.0)
     }
 
-    /// How statements begin that may read all of something: what a person or a program asks for now and then.
+    /// How statements start that may read all of something: what a person or a program asks for now and then.
     private static let meant = [
         // The program looks at its handlers, a page at a time.
         "SELECT DISTINCT name FROM handler ORDER BY name",

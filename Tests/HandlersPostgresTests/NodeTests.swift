@@ -317,7 +317,7 @@ import Testing
     }
 
     @Test(
-        "G5 a handler that kills its process is found at the second kill, and set aside after as many as its policy says"
+        "G5 a handler that kills its process is found at the second kill, and quarantined after as many as its policy says"
     )
     func deadly() throws {
         try withStore { store, database in
@@ -331,7 +331,7 @@ import Testing
                     try database.query("SELECT count(*) FROM node_lease WHERE is_dead = 0") == "1"
                 }
             }
-            // Of the first kill nobody knows what it was; the fourth process finds the handler set aside.
+            // Of the first kill nobody knows what it was; the fourth process finds the handler quarantined.
             #expect(deaths == ["0 0", "0 0", "1 0", "2 2"])
         }
     }

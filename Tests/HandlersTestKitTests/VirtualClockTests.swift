@@ -5,7 +5,7 @@ import TestThreads
 import Testing
 
 @Suite(.ownThread) struct VirtualClockTests {
-    @Test("W6 a virtual clock stands still until it is turned, then calls who waits, in order")
+    @Test("W6 a virtual clock stands still until it is turned, then calls the waiters, in order")
     func turning() {
         let clock = VirtualClock(wall: Timestamp(milliseconds: 1000))
         let seen = Mutex<[String]>([])

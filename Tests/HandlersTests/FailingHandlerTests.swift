@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test("H13 an invalidation that throws is undone and set aside; the input kept before is not lost")
+    @Test("H13 an invalidation that throws is undone and quarantined; the input kept before is not lost")
     func failingInvalidation() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())

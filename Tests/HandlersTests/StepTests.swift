@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test("H18 a handler that begins a step of its own is quarantined with that reason")
+    @Test("H18 a handler that starts a step of its own is quarantined with that reason")
     func nestedInHandler() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -119,7 +119,7 @@ import Testing
             }
             try store.step { step in
                 step.afterCommit {
-                    // Outside the step: a new one may begin.
+                    // Outside the step: a new one may start.
                     note("step \((try? store.step { _ in true }) ?? false)")
                 }
                 try step.end(ids[0], .result, with: Reply { $0.afterCommit { note("handler") } })

@@ -13,7 +13,7 @@ import XMPPModules
 ///     omemo-device altered STORE PORT AUTHORITY
 ///
 /// Each line of the input is an SQL script and how far to go: `open` ends after a step, `connect` (to a closed port, where PORT
-/// is 0) goes on to the stream. Answers "begin" before each and "end …" after it, so that who reads knows what it died of.
+/// is 0) goes on to the stream. Answers `begin` before each and `end …` after it, so that the reader knows what it died of.
 struct AlteredStore {
     private let path: String
     private let template: [UInt8]
@@ -70,7 +70,7 @@ struct AlteredStore {
         for suffix in ["", "-wal", "-shm", "-processes", "-signal", "-owners", "-owner-0.sock"] {
             unlink(path + suffix)
         }
-        // A store that is not the altered one shows nothing: whoever reads must see that this process is gone.
+        // A store that is not the altered one shows nothing: the reader must see that this process is gone.
         guard let file = fopen(path, "w"),
             template.withUnsafeBytes({ fwrite($0.baseAddress, 1, $0.count, file) }) == template.count,
             fclose(file) == 0

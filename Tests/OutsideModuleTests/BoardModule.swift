@@ -36,7 +36,7 @@ struct BoardModule: AccountModule {
             """
         ],
         handlers: [Answered.self])
-    /// How far before the last notice the board may begin to repeat.
+    /// How far before the last notice the board may start to repeat.
     static let overlap = Duration.seconds(60)
 
     let board: JID

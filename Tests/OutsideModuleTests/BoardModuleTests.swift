@@ -15,7 +15,7 @@ import XMPPTestKit
 
     // MARK: Sessions
 
-    @Test("X9 an outside module begins with the session, asks its service, and says what it understands")
+    @Test("X9 an outside module starts with the session, asks its service, and says what it understands")
     func sessionStart() async throws {
         try await withScene { scene in
             let account = try await scene.connected()
@@ -67,7 +67,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X24 an outside module that is removed ends at its service what it began, and offers nothing more")
+    @Test("X24 an outside module that is removed ends at its service what it started, and offers nothing")
     func removed() async throws {
         try await withScene { scene in
             let account = try await scene.connected()

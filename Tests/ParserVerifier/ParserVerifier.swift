@@ -130,7 +130,7 @@ package enum ParserVerifier {
     }
 }
 
-/// The header that the tests' streams begin with.
+/// The header that the tests' streams start with.
 package let testHeader =
     "<?xml version='1.0'?><stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'"
     + " id='s1' from='example.org' to='a@example.org' version='1.0' xml:lang='en'>"

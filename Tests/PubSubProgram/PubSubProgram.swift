@@ -4,7 +4,7 @@
 //
 // SERVICE is a PubSub service, or "own" for the account's own nodes. TASK is "configure" to publish an item that requires
 // the node to be open, or "pages" to read all items, 50 at a time; "pages-deadly" also kills this process once after each
-// page. The task is begun once, by whichever process comes first. Prints "done" and ends once it is over.
+// page. The task is started once, by whichever process comes first. Prints "done" and ends once it is over.
 
 import Glibc
 import Handlers

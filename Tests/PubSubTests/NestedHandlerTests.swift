@@ -6,7 +6,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 
-/// The program's handler inside the module's: done together or not at all, and set aside as one.
+/// The program's handler inside the module's: done together or not at all, and quarantined as one.
 @Suite(.ownThread) struct NestedHandlerTests {
     private let answer = """
         <pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='nick'><item id='i'/></items></pubsub>

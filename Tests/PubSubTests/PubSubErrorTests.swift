@@ -48,6 +48,13 @@ import XMPPCore
         #expect(
             Self.conditions.map(\.description).sorted()
                 == (names + [other.name.string]).sorted())
+        // Those that programs can name.
+        let named: [PubSubError.Condition] = [
+            .notSubscribed, .payloadTooBig, .pendingSubscription, .preconditionNotMet,
+            .presenceSubscriptionRequired, .unsupported,
+        ]
+        #expect(Set(named.map(\.description)).isSubset(of: names))
+        #expect(Set(named).count == named.count)
     }
 
     private static func error(_ conditions: String, type: String = "cancel") throws -> PubSubError {

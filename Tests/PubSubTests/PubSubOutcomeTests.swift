@@ -328,7 +328,7 @@ import XMPPCore
         #expect(page.next == nil)
     }
 
-    @Test("P3 a last item without a name is no place to go on from: it would lead to the beginning")
+    @Test("P3 a last item without a name is no place to go on from: it would lead to the start")
     func namelessPlace() async throws {
         #expect(try await next(page(items: ["a"], set: set("", ""))) == nil)
         #expect(try await next(page(.before("b"), items: ["a"], set: set("", ""))) == nil)

@@ -200,7 +200,7 @@ struct ClientTests {
         #expect(renamed.contains(#""groups":["Verona"],"jid":"bob@localhost","name":"Rob""#), "\(renamed)")
     }
 
-    @Test("X10 roster shows whose answer is awaited, and with --json also who asks")
+    @Test("X10 roster shows whose answer is awaited, and with --json also the requests")
     func rosterAwaits() throws {
         let added = try home.run("roster", as: "alice", ["add", "bob@localhost"])
         #expect(added.status == 0 && added.complaint.isEmpty, "\(added)")
@@ -213,7 +213,7 @@ struct ClientTests {
         #expect(server.status == 0 && server.complaint.contains("write USER@DOMAIN"), "\(server)")
     }
 
-    @Test("W6 a text behind -- is sent whatever it begins with")
+    @Test("W6 a text behind -- is sent whatever it starts with")
     func dashes() throws {
         let ending = try home.run("send", as: "alice", ["--", "bob@localhost", "--help"])
         #expect(ending.output == "the server has it\n", "\(ending)")

@@ -38,7 +38,7 @@ import Testing
         // The first one of a session may be the one that is shown.
         let shown = counts([(3, 1), (6, 1), (7, 1)], published: 7)
         #expect(shown.lost == 0 && shown.replaced == 4)
-        // The last session began behind the last item that came.
+        // The last session started after the last item that came.
         let atEnd = counts([(1, 1), (2, 1)], published: 3, session: 2)
         #expect(atEnd.lost == 0 && atEnd.replaced == 1)
     }

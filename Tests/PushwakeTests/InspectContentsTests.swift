@@ -10,7 +10,7 @@ import TestServers
 
 @testable import PushwakeCommands
 
-/// What a person sees of a store, whoever has it open.
+/// What a person sees of a store that any process has open.
 @Suite(.ownThread, .timeLimit(.minutes(5)))
 struct InspectContentsTests {
     private let folder: TemporaryFolder
@@ -210,7 +210,7 @@ struct InspectContentsTests {
         #expect(shown.status == 0, "\(shown)")
         #expect(shown.output.contains("main, process \(main.processID), stopped"), "\(shown)")
         #expect(shown.output.contains("simulation.answered"), "\(shown)")
-        // Whoever wants to write is told why it cannot be.
+        // A caller that wants to write is told why it cannot be.
         let refused = try inspect("--discard", "1")
         #expect(
             refused.status == 1 && refused.complaint.contains("is locked by another process"), "\(refused)")

@@ -212,7 +212,7 @@ struct ReportTests {
         #expect(said["verdict"] == "Every handler ended exactly once.")
     }
 
-    @Test("W7 a report that cannot be written is reported before the run begins")
+    @Test("W7 a report that cannot be written is reported before the run starts")
     func unwritable() throws {
         let ending = try ProgramEnding(
             of: "pushwake", ["simulate", "--report", folder.path + "/gone/run.html"])

@@ -82,7 +82,7 @@ struct WorkerBudgetTests {
     func controlGroup() throws {
         let place = try #require(MemoryGroup.place)
         let limits = WorkerLimits(mebibytes: 24, time: .seconds(60))
-        // The watch would be faster only by chance, so it is given nothing to see.
+        // The watch would be faster only by luck, so it is given nothing to see.
         var group: MemoryGroup? = try MemoryGroup(in: place, mebibytes: 24)
         let command = try #require(group).entering(["/usr/bin/python3", "-c", Self.hungry])
         let process = try ChildProcess(command[0], Array(command.dropFirst()))

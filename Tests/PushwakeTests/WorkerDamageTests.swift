@@ -6,7 +6,7 @@ import Testing
 import XMPPCore
 import XMPPTestKit
 
-/// What a stream ended with is stored, so that whoever comes next passes it over: also when that is after SIGKILL.
+/// What a stream ended with is stored, so that the next process passes it over: also when that is after SIGKILL.
 @Suite(.ownThread, .timeLimit(.minutes(10)))
 struct WorkerDamageTests {
     /// How far a killed worker had come with a stanza without an end.

@@ -105,7 +105,7 @@ package func handshake(client: Connection, server: Connection) throws {
     #expect(isDone)
 }
 
-/// A descriptor that is readable from the beginning: an interruption that has already been asked for.
+/// A descriptor that is readable from the start: an interruption that has already been asked for.
 package final class AskedInterruption {
     private let ends: (Socket, Socket)
     package var fileDescriptor: Int32 { ends.0.fileDescriptor }

@@ -30,7 +30,7 @@ package enum PhysicalMemory {
 
     // MARK: What a worker has
 
-    /// How much more memory a process may take, in KiB: a worker has 24 MiB, of which it has taken some 14 when it begins.
+    /// How much more memory a process may take, in KiB: a worker has 24 MiB, of which it has taken some 14 when it starts.
     private static let workersGrowth = 10 * 1024
 
     /// Runs `body` and throws if the process took more memory for it than a worker has.

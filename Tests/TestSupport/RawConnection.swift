@@ -12,7 +12,7 @@ package final class RawConnection {
             throw Failure(message: "cannot open \(path)")
         }
         self.database = database
-        // Whoever looks at the file in the meantime is gone within this time.
+        // Another process that looks at the file in the meantime is gone within this time.
         sqlite3_busy_timeout(database, 60_000)
     }
 

@@ -37,7 +37,7 @@ package final class RealHome: Sendable, TestResource {
         return try scene.account(configuration, store: store)
     }
 
-    /// How often a session was resumed, and how often one was begun.
+    /// How often a session was resumed, and how often one was started.
     package var sessions: [Int64] {
         get throws {
             try store.step { step in

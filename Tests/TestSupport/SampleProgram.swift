@@ -6,7 +6,7 @@ extension RealHome {
     /// - Parameters:
     ///   - name: The program.
     ///   - arguments: What follows its name.
-    ///   - prefix: What its environment variables begin with: `ECHO` for `ECHO_JID`, `ECHO_PASSWORD` and `ECHO_PORT`.
+    ///   - prefix: What its environment variables start with: `ECHO` for `ECHO_JID`, `ECHO_PASSWORD` and `ECHO_PORT`.
     ///   - more: Further variables.
     package func start(
         sample name: String, _ arguments: [String] = [], prefix: String, _ more: [String: String] = [:],

@@ -12,7 +12,7 @@ package final class TemporaryFolder: Sendable {
 
     deinit { remove() }
 
-    /// Removes it now, whoever still holds it.
+    /// Removes it now, also while it is in use.
     package func remove() { try? FileManager.default.removeItem(atPath: path) }
 }
 

@@ -3,7 +3,7 @@
 //     upload-program STORE JID PASSWORD HOST PORT AUTHORITY FILE RECIPIENT TASK
 //
 // TASK is "send" to send the link, or "encrypt" to encrypt the file and send its link in the clear, which only a test may do.
-// The task is begun once, by whichever process comes first. Prints "done" and the peak of its memory in KiB, and ends once the
+// The task is started once, by whichever process comes first. Prints "done" and the peak of its memory in KiB, and ends once the
 // upload is over and the server has the message.
 
 import Glibc
@@ -62,7 +62,7 @@ enum UploadProgram {
         say("done \(peak)\n", to: 1)
     }
 
-    /// The most physical memory so far, in KiB. Not by getrusage: its figure begins with that of the parent.
+    /// The most physical memory so far, in KiB. Not by getrusage: its figure starts with that of the parent.
     private static var peak: Int {
         guard let file = fopen("/proc/self/status", "r") else { return -1 }
         defer { fclose(file) }

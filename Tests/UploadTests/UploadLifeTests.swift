@@ -68,7 +68,7 @@ import XMPPModules
         }
     }
 
-    @Test("X27 a search without answers is repeated, and the next session begins one at once")
+    @Test("X27 a search without answers is repeated, and the next session starts one at once")
     func silence() async throws {
         try await withHome { home, file in
             _ = try home.start(file)

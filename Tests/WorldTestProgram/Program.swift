@@ -7,7 +7,7 @@ import World
 /// A program whose tasks run when it says so.
 ///
 /// - `WorldTestProgram SEED`: the tasks of three processes, in the order of a seed. The last process is killed after 6 choices.
-/// - `WorldTestProgram close FOLDER`: a runner that is closed before the async handler that it leased begins, and a second
+/// - `WorldTestProgram close FOLDER`: a runner that is closed before the async handler that it leased starts, and a second
 ///   runner on the same database.
 /// - `WorldTestProgram memory FOLDER`: a step for each of SQLite's allocations in it, which fails, and a step of another store
 ///   after each. The first step throws by itself, too.
@@ -18,7 +18,7 @@ import World
     }
 
     nonisolated(unsafe) private static var log: [String] = []
-    /// Who waits to be called by the program, with the process.
+    /// The continuations that wait for the program, with the process.
     nonisolated(unsafe) private static var callers:
         [(SimulatedDisk.Process?, CheckedContinuation<Void, Never>)] = []
 

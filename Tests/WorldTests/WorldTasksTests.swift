@@ -28,9 +28,9 @@ import Testing
     }
 
     @Test(
-        "H14 an async handler whose lease was given back before it began is called by the next runner alone"
+        "H14 an async handler whose lease was given back before it started is called by the next runner alone"
     )
-    func closedBeforeItBegan() throws {
+    func closedBeforeItStarted() throws {
         #expect(try lastLine("close") == "first done, called, attempt 1, second done")
     }
 

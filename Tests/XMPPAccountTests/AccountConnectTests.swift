@@ -85,7 +85,7 @@ import XMPPTestKit
             #expect(error?.code == .notAuthorized)
             #expect(error?.message.contains("alice@localhost") == true)
             #expect(error?.message.contains("check the address and the password") == true)
-            // A round trip through the loop: had it begun another attempt, the phase would not be idle.
+            // A round trip through the loop: had it started another attempt, the phase would not be idle.
             try await account.suspend()
             #expect(rig.server.log.entries.count { $0.event == .connected } == 1)
         }

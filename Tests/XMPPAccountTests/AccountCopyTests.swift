@@ -99,7 +99,7 @@ import TestServers
     }
 
     @Test(
-        "S8 a database that was put back begins another session, as the server has forgotten what came since",
+        "S8 a database that was put back starts another session, as the server has forgotten what came since",
         arguments: Restoring.allCases)
     func missedSince(_ way: Restoring) async throws {
         try await withRig(reconnects: false) { rig in
@@ -151,7 +151,7 @@ import TestServers
         }
     }
 
-    @Test("S8 whoever takes the database of a live owner for a copy leaves the session to the owner")
+    @Test("S8 a process that takes the database of a live owner for a copy leaves the session to the owner")
     func besideOwner() async throws {
         try await withRig(reconnects: false) { rig in
             let account = try await rig.connected()

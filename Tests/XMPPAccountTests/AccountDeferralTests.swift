@@ -200,7 +200,7 @@ enum DeferralApp {
 
     // MARK: Requests
 
-    @Test("S14 a deferred request is delivered again without a conflict, and whoever answers it marks it")
+    @Test("S14 a deferred request is delivered again without a conflict, and its answer marks it")
     func request() async throws {
         let answers = Kept<[String]>([])
         try await withAccount { rig, account in

@@ -106,7 +106,7 @@ import XMPPTestKit
             let other = try #require(others.withLock { $0 })
             // What the account does once it has caught up is done.
             for _ in 0..<2 { try await line.account.perform { _ in } }
-            // Whoever wants a step now waits for this one.
+            // Every other step now waits for this one.
             let (isIn, mayLeave) = (Kept(false), Kept(false))
             let holding = Task {
                 try await onThread {

@@ -30,7 +30,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "W3 an account that is closed begins nothing more of what it has read, and the next one gets the rest, each once"
+        "W3 an account that is closed starts nothing more of what it has read, and the next one gets the rest, each once"
     )
     func closing() async throws {
         try await withRig { rig in

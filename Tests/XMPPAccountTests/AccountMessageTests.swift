@@ -122,7 +122,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "S5 a listener that throws has its call set aside with the input; h advances and the next one is handled"
+        "S5 a listener that throws has its call quarantined with the input; h advances and the next one is handled"
     )
     func throwing() async throws {
         try await withRig { rig in

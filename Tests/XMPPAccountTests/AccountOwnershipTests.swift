@@ -202,7 +202,7 @@ import XMPPTransport
             #expect(try main.store.outboxCount == 0)
             try await rig.saw(from: before) { $0.event == .detached }
             #expect(!rig.server.log.entries(from: mark).contains { $0.event == .received })
-            // Whoever owns it now goes on with the session and gets the message.
+            // The present owner goes on with the session and gets the message.
             let next = try rig.account()
             let others = EventReader(next)
             try await next.connect()
@@ -375,7 +375,7 @@ import XMPPTransport
         }
     }
 
-    /// A Unix socket whose backlog is full from the beginning.
+    /// A Unix socket whose backlog is full from the start.
     private func silentSocket(_ path: String) throws -> Int32 {
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var address = sockaddr_un()
@@ -400,7 +400,7 @@ import XMPPTransport
     }
 }
 
-/// Opens once; whoever waits blocks until then.
+/// Opens once; waiters block until then.
 final class DispatchGate: Sendable {
     private let isOpen = Kept(false)
     func open() { isOpen.withLock { $0 = true } }

@@ -42,11 +42,6 @@ import XMPPTestKit
             clock.advance(by: .milliseconds(milliseconds))
             try await account.perform { _ in }
         }
-
-        /// Waits until the account waits for its next attempt.
-        func settled(_ attempts: Int) async throws {
-            try await eventually("attempt \(attempts)") { self.attempts == attempts }
-        }
     }
 
     private func withLine(_ body: (Line) async throws -> Void) async throws {
@@ -236,7 +231,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X4 a live stream that is sent to another host goes there")
+    @Test("X4 an open stream that is sent to another host goes there")
     func seeOtherHostWhileLive() async throws {
         try await withLine { line in
             let other = try LoopbackProxy(to: line.rig.server.directTLSPort)

@@ -74,7 +74,7 @@ import XMPPTestKit
             try await settle(account)
             rig.server.pause([.reading])
             for id in ["m1", "m2"] { try await account.tell(id) }
-            // The stream that is opened next, by whoever is first, is held in the midst of the login.
+            // The stream that is opened next, by the process that is first, is held in the midst of the login.
             let mark = rig.server.log.count
             let held = Kept(false)
             rig.server.setScript { element, info in

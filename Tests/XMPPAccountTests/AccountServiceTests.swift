@@ -87,7 +87,7 @@ import XMPPTestKit
                 Self.secureName: [service(rig.server.directTLSPort)],
                 "xmpp.test": [.address(dead.host), .address("::1"), .address("127.0.0.1")],
             ])
-            // Whoever waits for the first one uses up all of its time.
+            // A caller that waits for the first one uses up all of its time.
             try await account(rig, names, timeout: .seconds(86400)).connect()
             #expect(dead.isSilent)
         }

@@ -151,7 +151,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("S10 both counts go through 2^32, on a live stream and over a resumption")
+    @Test("S10 both counts go through 2^32, on an open stream and over a resumption")
     func wrap() async throws {
         let start = UInt32.max - 2
         try await withRig(clock: VirtualClock()) {
@@ -168,7 +168,7 @@ import XMPPTestKit
             rig.server.dropConnections()
             await events.until("suspended")
             await account.close()
-            // The specification begins at 0; so many stanzas later both sides stand here.
+            // The specification starts at 0; so many stanzas later both sides stand here.
             try account.store.change("UPDATE session SET received = \(start), acknowledged = \(start)")
             let second = try rig.account { $0.sendsInitialPresence = false }
             let others = EventReader(second)

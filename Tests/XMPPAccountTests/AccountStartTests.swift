@@ -70,7 +70,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "H30 an account logs a final failure, reports it to its runner's configuration, and calls what runs instead"
+        "H30 an account logs a final failure, reports it to its runner's configuration, and calls the invalidation handler"
     )
     func finalFailure() async throws {
         try await withRig(reconnects: false) { rig in

@@ -167,7 +167,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X18 a stanza that cannot be read and comes before stream management has begun is passed over")
+    @Test("X18 a stanza that cannot be read and comes before stream management has started is passed over")
     func uncounted() async throws {
         try await withRig { rig in
             rig.server.setWriting { element in

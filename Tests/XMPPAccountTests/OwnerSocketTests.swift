@@ -122,7 +122,7 @@ import XMPPTransport
         withExtendedLifetime(folder) {}
     }
 
-    @Test("W4 who asks during the takeover is answered after it")
+    @Test("W4 a caller during the takeover is answered after it")
     func duringTakeover() async throws {
         let (folder, path) = try openFolder()
         let owner = try Owner(path, answers: false)

@@ -50,7 +50,7 @@ import XMPPCore
         // A stream that held for a while is no answer.
         reconnection.reset()
         isGivenUp.append(reconnection.endedUnheard())
-        // The next session begins without a reproach.
+        // The next session starts without a reproach.
         isGivenUp.append(reconnection.endedUnheard())
         #expect(isGivenUp == [false, false, true, false])
     }
@@ -146,7 +146,7 @@ import XMPPCore
         }
     }
 
-    @Test("X8 a server that was believed in between begins the count again")
+    @Test("X8 a server that was believed in between starts the count again")
     func trustedInBetween() {
         var generator = SeededGenerator(seed: 5)
         var reconnection = Reconnection()

@@ -5,7 +5,7 @@ import Testing
 @testable import XMPPCore
 
 /// Foreign text is compared byte by byte. Two texts that are equal to `String` because they mean the same show it without a
-/// clock: whoever compares them by way of `String` finds them equal.
+/// clock: compared by way of `String` they are equal.
 @Suite(.ownThread) struct ForeignTextTests {
     /// The same letter, composed and not: equal as `String`.
     private static let (composed, decomposed) = ("\u{E9}", "e\u{301}")

@@ -244,7 +244,7 @@ import ParserVerifier
         Invalid("xn--.org", .invalidLabel, .domainpart), Invalid("xn--abc-.org", .invalidLabel, .domainpart),
         Invalid("xn--a.org", .invalidLabel, .domainpart),
         Invalid("xn--99999999.org", .invalidLabel, .domainpart),
-        // What they stand for is upper case, decomposed, begins with a mark, has hyphens like an A-label, runs both ways, or is an emoji.
+        // What they stand for is upper case, decomposed, starts with a mark, has hyphens like an A-label, runs both ways, or is an emoji.
         Invalid("xn--bcher-2pa.org", .invalidLabel, .domainpart),
         Invalid("xn--bucher-xyd.org", .invalidLabel, .domainpart),
         Invalid("xn--a-wbb.org", .invalidLabel, .domainpart),

@@ -97,7 +97,7 @@ import XMPPCore
         #expect(outcome.refused.map(\.root.name) == [name])
     }
 
-    @Test("X18 a byte that begins no character costs the element whose name it begins")
+    @Test("X18 a byte that starts no character costs the element whose name it starts")
     func brokenName() throws {
         let bytes = [Array(testHeader.utf8), [0x3C, 0xFF, 0x2F, 0x3E], Array("<after/>".utf8)]
         let outcome = try ParserVerifier.verify(bytes: bytes)

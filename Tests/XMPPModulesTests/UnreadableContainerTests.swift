@@ -46,7 +46,7 @@ import XMPPTestKit
             #expect(archive.queries.map(\.after) == [nil, 9, 19])
             #expect(try await progress(account)?.received == good.count)
             try await rig.expectAllCounted(account)
-            // The next session begins behind what could not be read.
+            // The next session starts after what could not be read.
             let events = EventReader(account)
             archive.grow(by: 1)
             rig.server.expireSessions()
@@ -77,7 +77,7 @@ import XMPPTestKit
                     element["to"] = stanza["from"]
                     service.send(element)
                 }
-                // Whoever has not given up by then gets nothing any more, and does not come to the end that is awaited.
+                // A client that has not given up by then gets nothing any more, and does not come to the end that is awaited.
                 guard turn < 50 else { return }
                 let last = Element("last", namespace: Namespaces.rsm, text: "place \(turn)")
                 let set = Element("set", namespace: Namespaces.rsm, children: [last])

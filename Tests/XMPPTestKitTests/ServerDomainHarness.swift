@@ -56,7 +56,7 @@ struct ServerDomainHarness {
         drain()
     }
 
-    /// A connection that has proved itself and begun its last stream.
+    /// A connection that has proved itself and started its last stream.
     mutating func logIn(_ connection: Int, _ account: String = "alice") {
         let secret = account == "alice" ? "AGFsaWNlAHNlY3JldA==" : "AGJvYgBoaWRkZW4="
         connect(connection)
@@ -141,6 +141,6 @@ struct ServerDomainHarness {
         take(connection).filter(Stanza.isStanza).map { $0["id"] ?? "" }
     }
 
-    /// The id with which the session that began on a connection can be resumed.
+    /// The id with which the session that started on a connection can be resumed.
     func resumptionID(_ connection: Int) -> ForeignText { resumptionIDs[connection] ?? "" }
 }

@@ -140,7 +140,7 @@ import XMPPTestKit
         #expect(try client.requestCount() == 3)
     }
 
-    @Test("S10 counts may begin anywhere, so that a wrap is at hand")
+    @Test("S10 counts may start anywhere, so that a wrap is at hand")
     func initialCounts() throws {
         server.update {
             $0.initialReceivedCount = .max

@@ -3,7 +3,7 @@ import Testing
 import XMPPCore
 import XMPPTestKit
 
-/// Streams until a session begins, by tables.
+/// Streams until a session starts, by tables.
 @Suite(.ownThread) struct ServerNegotiationTests {
     private func features(_ change: (inout ServerBehavior) -> Void, isSecure: Bool = true) -> Element? {
         var server = ServerDomainHarness(change)

@@ -75,7 +75,7 @@ import XMPPTestKit
         #expect(error.condition == .policyViolation)
     }
 
-    @Test("S13 counting begins with enable, in both directions, and leaves nonzas out")
+    @Test("S13 counting starts with enable, in both directions, and leaves nonzas out")
     func counting() throws {
         var session = try session()
         _ = session.receive(message("before"))

@@ -99,7 +99,7 @@ final class ServerTestClient {
 
     // MARK: The stream
 
-    /// Begins a stream; what the server offers.
+    /// Starts a stream; what the server offers.
     @discardableResult
     func open(to domain: String = "localhost") throws -> Element {
         parser = try StreamParser()

@@ -82,7 +82,7 @@ struct WakeBenchmark: Benchmark {
 
     /// A main program connects, asks the peer something and is killed; then the peer answers and writes.
     ///
-    /// - Returns: Whether the answer will find somebody who waits for it.
+    /// - Returns: Whether a caller waits for the answer.
     private func leaveSession(_ server: WakeServer, _ store: String) throws -> Bool {
         let main = try ChildProcess(
             Self.command, arguments("main", server, store, port: server.port) + ["--interval", "60000"],

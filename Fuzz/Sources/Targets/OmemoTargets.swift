@@ -65,7 +65,7 @@ private struct OmemoPair: Sendable {
 
     static let all = Result { () throws in try OmemoVersion.allCases.map { try OmemoPair($0) } }
 
-    /// Romeo begins, Juliet answers, and what Romeo then writes is kept with what he wrote first.
+    /// Romeo starts, Juliet answers, and what Romeo then writes is kept with what he wrote first.
     init(_ version: OmemoVersion) throws {
         guard let one = OmemoDeviceID(rawValue: 1), let two = OmemoDeviceID(rawValue: 2) else {
             throw Finding("a device cannot have the number 1")

@@ -9,7 +9,7 @@ import XMPPCore
 @testable import XMPPModules
 
 extension FuzzTarget {
-    /// A store in which somebody changed cells: it is shown, or opened by an account that takes stanzas in and begins a new
+    /// A store in which somebody changed cells: it is shown, or opened by an account that takes stanzas in and starts a new
     /// session. Each of these succeeds or fails with an error.
     static let rows = FuzzTarget("rows", .short, maximumLength: 256) { bytes in
         let template = try storeTemplate.made()

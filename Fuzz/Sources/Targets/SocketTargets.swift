@@ -8,8 +8,8 @@ import Synchronization
 import XMPPCore
 
 extension FuzzTarget {
-    /// Both ends of the socket on which an owner answers. Whatever anybody says to it, the owner gives the next one who asks
-    /// an answer; whatever stands in its place, who asks gets one of the known answers or none.
+    /// Both ends of the socket on which an owner answers. Whatever anybody says to it, the owner gives the next caller
+    /// an answer; whatever stands in its place, a caller gets one of the known answers or none.
     static let ownerSocket = FuzzTarget("owner-socket", .short, maximumLength: 64) { bytes in
         let ends = try ownerEnds.made()
         guard let first = bytes.first, first % 2 == 0 else {

@@ -34,7 +34,7 @@ package final class OpenFile: Sendable {
         self.init(adopting: try Self.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND))
     }
 
-    /// Opens a folder, for paths that begin in it.
+    /// Opens a folder, for paths that start in it.
     convenience init(folder path: String) throws(Errno) {
         self.init(adopting: try Self.open(path, O_RDONLY | O_DIRECTORY))
     }

@@ -28,7 +28,7 @@ package final class Monitor<State>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Lends the state; who waits looks again afterwards.
+    /// Lends the state; waiters look again afterwards.
     package func withLock<Result>(_ body: (inout State) throws -> Result) rethrows -> Result {
         pthread_mutex_lock(mutex)
         defer {

@@ -17,7 +17,7 @@ public import XMPPCore
 /// }
 /// ```
 ///
-/// An event reports what is there, not only what is new: a server shows a node's last item again when a session begins. An item
+/// An event reports what is there, not only what is new: a server shows a node's last item again when a session starts. An item
 /// that the handler was called with before, with the same content, is left out. What was published and replaced while the
 /// account had no session never comes: fetch the node where that matters.
 ///

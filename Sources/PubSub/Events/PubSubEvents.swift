@@ -12,8 +12,7 @@ public import XMPPAccount
 import XMPPCore
 import XMPPModules
 
-/// Takes the events of nodes and calls the standing handlers that
-/// `PubSubService.listen` has stored.
+/// Takes the events of nodes and calls the standing handlers that `PubSubService.listen` has stored.
 ///
 /// ```swift
 /// configuration.modules = .standard + [PubSubEvents()]
@@ -22,9 +21,8 @@ import XMPPModules
 /// ```
 ///
 /// An event counts as one of the address that it came from, whatever it says of itself. A handler that names no
-/// publisher
-/// is called for the account itself and, when the account has a roster, for contacts alone; without `RosterModule` for
-/// everybody. An event with a handler is no message to listeners; one without is left to them.
+/// publisher is called for the account itself and, when the account has a roster, for contacts alone; without
+/// `RosterModule` for everybody. An event with a handler is no message to listeners; one without is left to them.
 ///
 /// Source: XEP-0060 sections 7 and 8, XEP-0163 section 4.
 public struct PubSubEvents: LibraryModule, AccountModule {

@@ -12,10 +12,8 @@ extension PubSubService {
     /// ```
     ///
     /// It is called inside the step that counts the service's message, in whatever process receives it. A service may
-    /// ask
-    /// again until it has an answer. Who waits is also among ``PubSubOperation/subscriptions(to:)``, as `pending`,
-    /// and can
-    /// be let in with ``PubSubOperation/setSubscriptions(_:to:)``.
+    /// ask again until it has an answer. A waiting subscriber is also among ``PubSubOperation/subscriptions(to:)``, as
+    /// `pending`, and can be let in with ``PubSubOperation/setSubscriptions(_:to:)``.
     ///
     /// - Parameters:
     ///   - service: The service whose nodes the account owns, or its own bare address. Requests of other services are refused.
@@ -34,7 +32,7 @@ extension PubSubService {
         try requests(at: service).set(key, to: handler, in: step)
     }
 
-    /// Ends what ``decideSubscriptions(at:as:_:in:)`` began.
+    /// Ends what ``decideSubscriptions(at:as:_:in:)`` started.
     ///
     /// - Parameters:
     ///   - service: The service.
@@ -52,8 +50,7 @@ extension PubSubService {
     /// Approves or denies a subscription request.
     ///
     /// The answer is a message: it waits for a connection, and is sent again after a lost session. The subscriber,
-    /// not the
-    /// owner, learns the result; to be sure, request ``PubSubOperation/subscriptions(to:)``.
+    /// not the owner, learns the result; to be sure, request ``PubSubOperation/subscriptions(to:)``.
     ///
     /// - Parameters:
     ///   - request: What the service asked.

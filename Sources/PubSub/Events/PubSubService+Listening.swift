@@ -13,8 +13,7 @@ extension PubSubService {
     ///
     /// It is called inside the step that counts the event, once. For nodes of users (PEP) nothing else is needed: the
     /// account's presence says that it wants them (XEP-0163 section 4.2), and servers send the last item of each
-    /// contact's
-    /// node and of the own one when a session begins. The node of a PubSub service must be subscribed to.
+    /// contact's node and of the own one when a session starts. The node of a PubSub service must be subscribed to.
     ///
     /// - Parameters:
     ///   - node: The node's name, not empty.

@@ -9,7 +9,7 @@ public import XMPPCore
 /// ```
 ///
 /// It says nothing to the other side; a ``/XMPPCore/DisplayMarker`` does. The state only moves forward: ignore one for an older message,
-/// and one for a message that the conversation does not have. A client that begins a session fetches all items, and listens
+/// and one for a message that the conversation does not have. A client that starts a session fetches all items, and listens
 /// for more. The user's server can do both at once, marker and state, when it has the feature
 /// `urn:xmpp:mds:server-assist:0`: put ``element`` beside the marker, in a message to a bare address. Without the feature do
 /// not: the other side would see it.

@@ -5,8 +5,7 @@ public import XMPPCore
 extension PubSubService {
     // MARK: Listening
 
-    /// Lets a stored handler receive the values that are published on a node; see
-    /// `listen`.
+    /// Lets a stored handler receive the values that are published on a node; see `listen`.
     ///
     /// - Parameters:
     ///   - type: The values' type, which names the node.

@@ -11,7 +11,7 @@ struct RunFolder {
     ///
     /// - Parameters:
     ///   - kept: The folder to keep; nil for a temporary one.
-    ///   - name: The beginning of a temporary folder's name.
+    ///   - name: The start of a temporary folder's name.
     ///   - seed: The seed of the run.
     /// - Throws: ``CommandFailure`` when the folder cannot be made, or when it holds an earlier run.
     init(_ kept: String?, name: String, seed: UInt64) throws {

@@ -67,9 +67,9 @@ extension CommandPage {
             ]),
         CommandPage(
             name: "roster", group: .client, words: "[add|remove|accept|refuse USER@DOMAIN]",
-            summary: "show contacts and who asks to be one, or change one",
+            summary: "show contacts and subscription requests, or change one",
             description: [
-                "Without words it shows the contacts, those that are there with a full circle, and who asks to see the account's presence. 'add' also asks to see the contact's presence; 'accept' and 'refuse' answer who asks to see the account's."
+                "Without words it shows the contacts, those that are there with a full circle, and the users who ask to see the account's presence. 'add' also asks to see the contact's presence; 'accept' and 'refuse' answer the request to see the account's."
             ],
             options: connection + [
                 state,

@@ -120,7 +120,7 @@ extension CommandPage {
                     "--worlds", "N",
                     "How many worlds, each with the next seed, 1 to 1000000000 (default 1, with --seconds any number)."
                 ),
-                Option("--seconds", "S", "Begin no world after so many seconds, 1 to 10000000."),
+                Option("--seconds", "S", "Start no world after so many seconds, 1 to 10000000."),
                 Option(
                     "--lives", "N",
                     "How many processes are started in each world before its faults stop, 1 to 100000 (default 20)."
@@ -173,7 +173,7 @@ extension CommandPage {
             summary: "what a push wakes: take over, resume, drain, hand back, exit",
             description: [
                 "If the main program is alive, it has the stream, and the worker leaves at once.",
-                "When five sixths of its time are over it begins nothing any more, gives the stream back and says 'time is over' instead of 'drained': the rest is for the next worker.",
+                "When five sixths of its time are over it starts nothing any more, gives the stream back and says 'time is over' instead of 'drained': the rest is for the next worker.",
             ],
             options: process + [
                 Option(

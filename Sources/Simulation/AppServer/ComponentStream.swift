@@ -48,7 +48,7 @@ package final class ComponentStream {
         try connection.flush(until: deadline, interrupt: interrupt)
         guard case .opened(let header) = try next(deadline), let id = header["id"] else {
             throw SimulationError(
-                "the server began no stream for \(address.domain); is that the port for components?")
+                "the server started no stream for \(address.domain); is that the port for components?")
         }
         let digest = Crypto.digest(.sha1, "\(id)\(address.secret)".utf8).hexadecimal
         try send(Element("handshake", namespace: Namespaces.component, children: []).with(text: digest))

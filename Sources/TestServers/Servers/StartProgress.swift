@@ -1,7 +1,7 @@
 import FoundationEssentials
 
 /// Whether a server that starts still makes progress. On a busy machine a start takes many times as long as on an idle one, so the
-/// time since its beginning says nothing. Nor does its processor time alone: Erlang hands each of some ten thousand file operations
+/// time since its start says nothing. Nor does its processor time alone: Erlang hands each of some ten thousand file operations
 /// to another thread, which waits for milliseconds behind other programs and then works for microseconds.
 struct StartProgress {
     /// Half a second in the kernel's unit of 10 ms. A server that only waits uses less of a processor in a minute.

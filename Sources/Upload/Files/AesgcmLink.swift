@@ -26,8 +26,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     private static let keySize = 32
 
     /// Reads a link. Nil when it is none, when its fragment holds no key of 32 bytes with an IV of 12 (or, as older
-    /// clients
-    /// write it, 16) in hexadecimal digits, or when it is longer than `maximumLength`.
+    /// clients write it, 16) in hexadecimal digits, or when it is longer than `maximumLength`.
     ///
     /// - Parameter text: The link, such as the whole text of a message.
     public init?(_ text: some TextConvertible) {
@@ -46,7 +45,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
 
     /// With a new key and a new IV.
     ///
-    /// - Parameter address: Begins with `https://`, and has no fragment.
+    /// - Parameter address: Starts with `https://`, and has no fragment.
     init(to address: ForeignText) {
         self.address = address
         (iv, key) = (Crypto.randomBytes(12), Crypto.randomBytes(Self.keySize))
@@ -69,7 +68,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
 
     // MARK: Decrypting, piece by piece
 
-    /// Begins to decrypt the file.
+    /// Starts to decrypt the file.
     ///
     /// - Returns: What decrypts, from the first byte on.
     /// - Throws: ``UploadError`` `cryptoFailed`.
@@ -92,8 +91,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         init(cipher: AESGCM) { self.cipher = cipher }
 
         /// Decrypts the next piece. What it returns may not be used before ``finish()`` has agreed: write it into a
-        /// file
-        /// that is deleted otherwise.
+        /// file that is deleted otherwise.
         ///
         /// - Parameter piece: Any number of bytes.
         /// - Returns: What is certain not to belong to the tag; may be empty.

@@ -44,7 +44,7 @@ enum SlotRequest {
         return failure
     }
 
-    /// The condition and the beginning of the text.
+    /// The condition and the start of the text.
     private static func said(_ error: StanzaError) -> String {
         let text = error.text.map { ", \"\($0.prefix(bytes: 200))\"" } ?? ""
         return error.condition.rawValue.prefix(bytes: 100).string + text

@@ -16,7 +16,7 @@ extension SimulatedWorld {
                 events: { [network] in network.events(at: $0) },
                 wait: { [unowned self] loop in finish(loop) }))
         note("started \(process.name)")
-        if wantsTrace { timeline.began(process.name, role, at: clock.now) }
+        if wantsTrace { timeline.started(process.name, role, at: clock.now) }
         processes.append(process)
         run(process) {
             nonisolated(unsafe) let process = process

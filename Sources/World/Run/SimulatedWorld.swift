@@ -63,7 +63,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     let tasks = WorldTasks.shared
     var processes: [SimulatedProcess] = []
     final class Clock: @unchecked Sendable {
-        /// Nanoseconds since the world began.
+        /// Nanoseconds since the world started.
         var now: Int64 = 1_000_000_000
         /// The machine's wall clock minus the true time, in nanoseconds.
         var wallOffset: Int64 = 0

@@ -19,7 +19,6 @@ package final class WorldServer {
     private let network: SimulatedNetwork
     /// The stanzas to send later: the time in nanoseconds, and the sender.
     private var answers: [(due: Int64, element: Element, from: JID)] = []
-    private var lastID = 0
     /// The number of messages that the peer has sent.
     private(set) var lastMessage = 0
     /// The number of stanzas that others have sent to the account.

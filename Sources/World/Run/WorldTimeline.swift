@@ -30,7 +30,7 @@ package struct WorldTimeline {
     package private(set) var handlers: [Handler] = []
     private var placesOfHandlers: [Int: Int] = [:]
 
-    mutating func began(_ name: String, _ role: SimulatedProcess.Role, at now: Int64) {
+    mutating func started(_ name: String, _ role: SimulatedProcess.Role, at now: Int64) {
         lives.append(Life(name: name, isMain: role == .main, start: now))
     }
 

@@ -3,8 +3,8 @@ import Platform
 /// A TCP port on 127.0.0.1, or on another address of this machine, that stays reserved as long as this object lives.
 ///
 /// The reserving socket is bound but does not listen, so that a server that sets `SO_REUSEADDR` (every one
-/// does) can bind and listen beside it, now and after each restart, while the system gives the port to nobody
-/// who asks for a free one.
+/// does) can bind and listen beside it, now and after each restart, while the system gives the port to no
+/// caller that wants a free one.
 package final class LoopbackPort: Sendable {
     /// The port, 1...65535.
     package let number: UInt16

@@ -1,7 +1,7 @@
 /// The behavior of a ``ScriptedServer``: its offers and its faults.
 ///
 /// It may be changed while the server runs, see ``ScriptedServer/update(_:)``; a change concerns streams and sessions
-/// that begin after it.
+/// that start after it.
 ///
 /// ```swift
 /// server.update { $0.offersStreamManagement = false }
@@ -63,10 +63,10 @@ public struct ServerBehavior: Hashable, Sendable {
     public var requestsAcks = true
     /// The server's answer to `<r/>`.
     public var acknowledgements: Acknowledgements = .prompt
-    /// The count of stanzas received from the client with which a session begins; 0 by the specification. Only of use
-    /// with a client that begins at the same number, to test the wrap at 2^32.
+    /// The count of stanzas received from the client with which a session starts; 0 by the specification. Only of use
+    /// with a client that starts at the same number, to test the wrap at 2^32.
     package var initialReceivedCount: UInt32 = 0
-    /// The count of stanzas sent to the client with which a session begins; see `initialReceivedCount`.
+    /// The count of stanzas sent to the client with which a session starts; see `initialReceivedCount`.
     package var initialSentCount: UInt32 = 0
     /// The maximum size of a client's stanza in bytes, as this server writes it; nil for no limit. One that has more ends the
     /// stream.

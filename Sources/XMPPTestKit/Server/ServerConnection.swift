@@ -8,7 +8,7 @@ final class ServerConnection {
     enum Phase: Equatable {
         /// Bytes of the stream go in and out.
         case open
-        /// TLS begins once what is written has been sent.
+        /// TLS starts once what is written has been sent.
         case awaitingTLS
         case handshaking
         /// The stream's end is written; what comes in is dropped.
@@ -132,14 +132,14 @@ final class ServerConnection {
         } catch { return .broken(error.events, error.streamError) }
     }
 
-    /// A new stream begins with the next byte.
+    /// A new stream starts with the next byte.
     func restart() throws { parser = try StreamParser() }
 
     // MARK: Writing
 
     /// Hands over what is to be sent and sends what the system takes.
     ///
-    /// - Parameter context: For TLS that begins when everything is sent.
+    /// - Parameter context: For TLS that starts when everything is sent.
     func flush(_ context: TLSContext) throws {
         guard phase != .gone, !isWritingPaused else { return checkOutput() }
         if phase == .open, output.isEmpty, sendBudget == nil, !transport.hasPendingOutput { return }
@@ -168,13 +168,13 @@ final class ServerConnection {
 
     // MARK: TLS
 
-    /// TLS begins once everything that is written has been sent.
+    /// TLS starts once everything that is written has been sent.
     func awaitTLS() {
         parser = nil
         phase = .awaitingTLS
     }
 
-    /// Begins TLS as the server.
+    /// Starts TLS as the server.
     func startTLS(_ context: TLSContext) throws {
         try transport.startServerHandshake(context)
         try restart()

@@ -18,7 +18,7 @@ extension ServerDomain {
         if let result = request.result(payload: bound) { sendPlain(result.element, on: connection) }
     }
 
-    /// Begins a session with that address; nil when a bot has it.
+    /// Starts a session with that address; nil when a bot has it.
     mutating func start(_ jid: JID, on connection: Int) -> Int? {
         guard let local = jid.local, let resource = jid.resource else { return nil }
         switch endpoint(local, resource) {

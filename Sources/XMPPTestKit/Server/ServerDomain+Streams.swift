@@ -6,7 +6,7 @@ extension ServerDomain {
 
     /// Handles an accepted connection.
     ///
-    /// - Parameter isSecure: False when TLS is still to begin by `<starttls/>`.
+    /// - Parameter isSecure: False when TLS is still to start by `<starttls/>`.
     package mutating func connected(_ connection: Int, isSecure: Bool) {
         streams[connection] = Stream(negotiation: ServerNegotiation(isSecure: isSecure))
         log(.connected, connection: connection)

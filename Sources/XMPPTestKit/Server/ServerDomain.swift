@@ -17,7 +17,7 @@ package struct ServerDomain: Sendable {
         /// Send a stream header on a connection.
         case header(Int, to: ForeignText?, id: String)
         case send(Int, Element)
-        /// Begin TLS once everything before it is sent.
+        /// Start TLS once everything before it is sent.
         case startTLS(Int)
         /// Expect a new stream.
         case restart(Int)

@@ -242,7 +242,7 @@ final class ServerLoop {
             case .refused(let refused): lasting.domain.failed(number, refused.reason.streamError)
             case .closed: lasting.domain.closed(number)
             }
-            // Until a session begins an element may change how the next bytes are read.
+            // Until a session starts an element may change how the next bytes are read.
             if !lasting.domain.hasSession(number) { performActions() }
             if connection.phase != .open { return }
         }

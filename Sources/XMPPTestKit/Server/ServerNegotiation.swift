@@ -15,7 +15,7 @@ package struct ServerNegotiation: Sendable {
         /// Send a stream header.
         case header(to: ForeignText?)
         case send(Element)
-        /// Begin TLS once everything before it is sent.
+        /// Start TLS once everything before it is sent.
         case startTLS
         /// Expect a new stream.
         case restart

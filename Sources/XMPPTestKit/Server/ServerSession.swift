@@ -17,7 +17,7 @@ package struct ServerSession: Sendable {
         case route(Element)
         /// Call ``answer()`` after this many milliseconds.
         case answerLater(Int64)
-        /// Stream management began.
+        /// Stream management started.
         case enabled
         /// Give the session up and end its stream with this error.
         case end(StreamError)
@@ -212,7 +212,7 @@ package struct ServerSession: Sendable {
 
     /// Goes on over a new connection (XEP-0198 section 5): what the client handled is dropped, the rest sent again.
     ///
-    /// - Returns: What to send, beginning with `<resumed/>`; or `.end` alone when the client's count cannot be true.
+    /// - Returns: What to send, starting with `<resumed/>`; or `.end` alone when the client's count cannot be true.
     package mutating func resume(h: UInt32, on connection: Int) -> [Action] {
         if let error = removeAcknowledged(h) { return [.end(error)] }
         self.connection = connection

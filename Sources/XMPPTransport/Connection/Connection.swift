@@ -1,6 +1,6 @@
 package import Platform
 
-/// A socket and, from TLS's beginning on, a TLS session: bytes in, buffered bytes out.
+/// A socket and, from TLS's start on, a TLS session: bytes in, buffered bytes out.
 ///
 /// Nothing blocks; the functions with a deadline give the thread back while they wait. The owner's loop is:
 ///
@@ -271,7 +271,7 @@ package final class Connection {
         try await finishHandshake(until: deadline, on: loop)
     }
 
-    /// Begins TLS as the client without waiting; go on with ``continueHandshake()``. The output must be
+    /// Starts TLS as the client without waiting; go on with ``continueHandshake()``. The output must be
     /// flushed.
     package func startClientHandshake(
         _ context: TLSContext, domain: String, offersProtocol: Bool = false
@@ -279,7 +279,7 @@ package final class Connection {
         guard tls == nil, !socket.hasArrivedBytes() else {
             throw TransportError(
                 .plaintextBeforeTLS,
-                "\(peer) sent unprotected data where TLS for \(domain) must begin; somebody may be tampering "
+                "\(peer) sent unprotected data where TLS for \(domain) must start; somebody may be tampering "
                     + "with the connection. Try another network.")
         }
         let names = TLSPeerNames(domain: domain, peer: peer)
@@ -288,7 +288,7 @@ package final class Connection {
         isInputLeft = false
     }
 
-    /// Begins TLS as the server without waiting; go on with ``continueHandshake()``. The output must be flushed.
+    /// Starts TLS as the server without waiting; go on with ``continueHandshake()``. The output must be flushed.
     package func startServerHandshake(_ context: TLSContext) throws(TransportError) {
         tls = try TLSSession(server: context, names: TLSPeerNames(domain: "a client", peer: peer))
         isHandshaking = true

@@ -66,7 +66,7 @@ struct ConnectAttempts {
         }
     }
 
-    /// Begins one attempt; returns its socket when it succeeded at once.
+    /// Starts one attempt; returns its socket when it succeeded at once.
     private mutating func start(_ address: SocketAddress) throws(TransportError) -> Socket? {
         guard let handle = try open(address) else { return nil }
         do throws(Errno) {

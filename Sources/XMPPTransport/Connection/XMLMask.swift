@@ -114,7 +114,7 @@ struct XMLMask {
             return keep(byte)
         }
         element = localName()
-        // A header begins a stream again, as after TLS and after the login.
+        // A header starts a stream again, as after TLS and after the login.
         if element == "stream", covers.count <= 1 { covers = [] }
         cover = covers.last == .everything ? .everything : Self.cover(element)
         state = .tag

@@ -78,7 +78,7 @@ enum AddressLookup {
 }
 
 extension SocketAddress {
-    /// The families in turn, beginning with that of the first address (RFC 8305 section 4): one family that
+    /// The families in turn, starting with that of the first address (RFC 8305 section 4): one family that
     /// leads nowhere then costs one attempt, not all of its addresses.
     static func interleaved(_ addresses: [SocketAddress]) -> [SocketAddress] {
         guard let first = addresses.first else { return [] }

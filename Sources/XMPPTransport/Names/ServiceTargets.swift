@@ -4,7 +4,7 @@ import Platform
 package struct ServiceTarget: Hashable, Sendable {
     package var host: String
     package var port: UInt16
-    /// Whether TLS begins with the first byte (XEP-0368).
+    /// Whether TLS starts with the first byte (XEP-0368).
     package var isDirectTLS: Bool
 
     package init(host: String, port: UInt16, isDirectTLS: Bool) {

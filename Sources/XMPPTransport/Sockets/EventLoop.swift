@@ -33,7 +33,7 @@ package final class EventLoop: TaskExecutor {
     private struct State {
         var jobs: [UnownedJob] = []
         var waits: [Int: Wait] = [:]
-        /// Waits that were canceled before they began.
+        /// Waits that were canceled before they started.
         var canceled: Set<Int> = []
         var lastWait = 0
         /// The waits of the last ``EventLoop/extend(_:)`` in the order of their descriptors, with their numbers of descriptors.

@@ -71,7 +71,7 @@ extension ErrorCode where Failure == TransportError {
     public static var certificateChanged: Self { Self(rawValue: "certificateChanged") }
     /// The server speaks only TLS 1.1 or older.
     package static var tlsProtocolTooOld: Self { Self(rawValue: "tlsProtocolTooOld") }
-    /// Bytes that TLS does not protect came where TLS must begin (RFC 6120 section 5.4.3.3).
+    /// Bytes that TLS does not protect came where TLS must start (RFC 6120 section 5.4.3.3).
     package static var plaintextBeforeTLS: Self { Self(rawValue: "plaintextBeforeTLS") }
     /// TLS failed in another way.
     package static var tlsFailed: Self { Self(rawValue: "tlsFailed") }

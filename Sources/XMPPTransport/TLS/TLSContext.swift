@@ -164,7 +164,7 @@ package final class TLSContext: @unchecked Sendable {
         SSL_set_ex_data(ssl, Self.ownerIndex, Unmanaged.passUnretained(self).toOpaque())
     }
 
-    /// Lets a session begin where the last one with that domain ended. What resumes a session is used once only, so
+    /// Lets a session start where the last one with that domain ended. What resumes a session is used once only, so
     /// that it does not reveal that two connections are the same client's (RFC 8446 appendix C.4).
     func resumeSession(of domain: String, on ssl: OpaquePointer) {
         guard let stored = sessions.withLock({ $0.removeValue(forKey: domain) }) else { return }

@@ -92,7 +92,7 @@ import Testing
         try MoveScene.move(scene.server, back).run()
         let store = try MoveScene.open(back)
         #expect(try store.step { try $0.bind(Note(text: "new").durable) }.rawValue > onServer)
-        // It is no copy: nothing starts anew.
+        // It is no copy: nothing starts again.
         #expect(try store.number("SELECT copies FROM place") == 0)
         #expect(try store.number("SELECT count(*) FROM identity") == 1)
     }

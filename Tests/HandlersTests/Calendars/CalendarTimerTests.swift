@@ -199,7 +199,7 @@ private struct Chime: Handler {
         }
     }
 
-    @Test("H26 a timer whose time zone this machine does not know is set aside, and the others are called")
+    @Test("H26 a timer whose time zone this machine does not know is quarantined, and the others are called")
     func unknownZone() throws {
         try withChime { rig in
             let id = try schedule(rig, "0 * * * *")

@@ -224,7 +224,7 @@ private struct Later: Handler {
     }
 
     @Test("H23 a quarantined or parked handler of the chain ends as well")
-    func setAside() throws {
+    func quarantined() throws {
         try withRig { rig in
             try start("unknown word", rig)
             try start("later", rig)

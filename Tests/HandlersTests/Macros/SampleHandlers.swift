@@ -131,7 +131,7 @@ actor Uploads {
     }
 }
 
-/// 8: what runs instead of another one.
+/// 8: the invalidation handler of another one.
 extension Storefront {
     @Handler("sample.abandoned")
     static func abandoned(_ call: borrowing Call<Invalidation>, order: Int) throws {

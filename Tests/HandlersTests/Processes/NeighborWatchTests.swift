@@ -162,7 +162,7 @@ import Testing
         }
     }
 
-    @Test("H14 a watch is closed at any moment of its beginning, beside notifications, and by its release")
+    @Test("H14 a watch is closed at any moment of its start, beside notifications, and by its release")
     func otherEndings() async throws {
         try await withFolder { folder in
             let slot = try occupy(folder.file())

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Handlers
 
-/// Lets a test stand between the beginning and the end of an async handler.
+/// Lets a test stand between the start and the end of an async handler.
 private final class Bench: Sendable {
     struct Visit: Sendable {
         let call: AsyncCall<Order>
@@ -170,7 +170,7 @@ private struct Slow: AsyncHandler {
     }
 
     @Test(
-        "H30 a runner without a thread that closes finishing sets aside what failed while the store did, without waiting",
+        "H30 a runner without a thread that closes finishing quarantines what failed while the store did, without waiting",
         .sqliteOnly
     )
     func finishingUnsettled() async throws {

@@ -119,7 +119,7 @@ private func note(_ text: String, in step: borrowing Step) throws {
                     let waiting = try old.waiting()
                     #expect(isDone, "\(waiting)")
                     var counts = Dictionary(try old.notes().map { ($0, 1) }, uniquingKeysWith: +)
-                    // Rows of version 1 are called by whoever finds them.
+                    // Rows of version 1 are called by any process that finds them.
                     let changed =
                         (counts.removeValue(forKey: "before Bob") ?? 0)
                         + (counts.removeValue(forKey: "after Bob") ?? 0)

@@ -21,7 +21,7 @@ import Testing
         let thread = Mutex<WorkerThread?>(nil)
     }
 
-    @Test("H14 whoever joins a thread goes on when all that it held is gone")
+    @Test("H14 a joiner of a thread goes on when all that it held is gone")
     func joining() throws {
         let life = Life()
         func start() throws -> WorkerThread {

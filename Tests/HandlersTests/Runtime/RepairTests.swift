@@ -88,7 +88,7 @@ private struct Login: Handler {
         }
     }
 
-    @Test("H13 requeue gives a fresh start with the same call; a row that was not set aside is refused")
+    @Test("H13 requeue gives a fresh start with the same call; a row that was not quarantined is refused")
     func requeue() throws {
         try withRig([Flaky<Never>.self, Say.self]) { rig in
             let id = try rig.store.bind(Flaky<Never>(name: "f").durable)

@@ -122,7 +122,7 @@ private enum Till {
         }
     }
 
-    @Test("H25 who waits for an ending gets it at once, when it comes, and from another process")
+    @Test("H25 a waiter for an ending gets it at once, when it comes, and from another process")
     func waiting() async throws {
         try await withFolder { folder in
             let store = try openStore(folder.file(), Self.handlers, time: .system)
@@ -175,7 +175,7 @@ private enum Till {
         }
     }
 
-    @Test("H25 who waits can be canceled, and one whose handler is undone waits on")
+    @Test("H25 a waiter can be canceled, and one whose handler is undone waits on")
     func canceled() async throws {
         try await withFolder { folder in
             let store = try openStore(folder.file(), Self.handlers, time: .system)

@@ -230,7 +230,7 @@ import Testing
     }
 
     @Test(
-        "H13 the policy of a handler that was ended and set aside inside another one does not count for that")
+        "H13 the policy of a handler that was ended and quarantined inside another does not count for that")
     func policyOfEnded() throws {
         try withRig([EndsAndThrows.self, Relay<Standard>.self, Flaky<Never>.self]) { rig in
             let other = try rig.store.bind(Relay<Standard>(then: Flaky<Never>(name: "a").durable).durable)

@@ -226,7 +226,7 @@ struct KeyNoting: AsyncHandler {
         }
     }
 
-    @Test("H14 whoever has a database open under whatever name knows of all the others")
+    @Test("H14 a process that has a database open under any name knows of all the others")
     func names() async throws {
         try await withFolder { folder in
             let path = folder.file()
@@ -263,7 +263,7 @@ struct KeyNoting: AsyncHandler {
             }
             #expect(size() > 20 << 20)
             try reader.run("COMMIT")
-            // The first one empties the log into the database, the next one begins it again.
+            // The first one empties the log into the database, the next one starts it again.
             for _ in 0..<2 { try store.bind(Greet(name: "Juliet").durable) }
             #expect(size() <= 16 << 20)
         }
@@ -324,7 +324,7 @@ struct KeyNoting: AsyncHandler {
             let path = folder.file()
             let openings: [(HandlerStore.Synchronous, String?, Int64, String)] = [
                 (.full, "a", 0, "-"), (.full, "b", 0, "-"),
-                // Once in the boot: the newest commits may have no sync, whoever opens it next.
+                // Once in the boot: the newest commits may have no sync, in whichever process opens it next.
                 (.normal, "b", 0, "b"), (.full, "b", 0, "b"), (.full, "c", 1, "-"), (.full, "d", 1, "-"),
                 // Nothing is forgotten while the boot is unknown.
                 (.normal, "d", 1, "d"), (.full, nil, 1, "d"), (.normal, nil, 1, "d"), (.normal, "e", 2, "e"),

@@ -107,7 +107,7 @@ import Testing
             try openStore(path).step { step in
                 for _ in 0..<4000 { try step.bind(Greet(name: "Juliet").durable) }
             }
-            // Pages in the middle of the table that whoever reads them finds damaged.
+            // Pages in the middle of the table that any reader finds damaged.
             let file = try #require(FileHandle(forUpdatingAtPath: path))
             let pages = try file.seekToEnd() / 4096
             try #require(pages > 40)

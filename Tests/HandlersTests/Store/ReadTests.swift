@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test("H32 a read sees one state from its beginning on, whatever is committed meanwhile")
+    @Test("H32 a read sees one state from its start on, whatever is committed meanwhile")
     func oneState() throws {
         try withFolder { folder in
             let (store, other) = (try openStore(folder.file()), try openStore(folder.file()))

@@ -580,7 +580,7 @@ private struct Undo: Handler {
             #expect(try rig.store.notes() == ["met", "undo one: cancelled"])
             #expect(try rig.handlers().isEmpty)
         }
-        // It begins anew.
+        // It starts again.
         let rounds = Sink<Int>()
         try await withFlow({ flow in
             try await flow.compensate(with: Undo(name: "round").durable)

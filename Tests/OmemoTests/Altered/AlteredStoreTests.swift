@@ -139,7 +139,7 @@ struct AlteredStoreTests {
         return String(end.dropFirst(4).prefix { $0 != ":" })
     }
 
-    /// A child begins with the store as it was, not with what the last case of the child before left.
+    /// A child starts with the store as it was, not with what the last case of the child before left.
     private static func start(_ store: String, _ copy: String, _ port: UInt16, _ authority: String) throws
         -> ChildProcess
     {

@@ -58,7 +58,7 @@ final class Interoperation: TestResource {
     ///
     /// - Parameters:
     ///   - jid: Its account; nil for the peers' user.
-    ///   - device: The number that it takes for its device; nil: by chance.
+    ///   - device: The number that it takes for its device; nil: a random one.
     func peer(
         _ spoken: Spoken, jid: String? = nil, resource: String = "py", device: UInt32? = nil,
         room: JID? = nil, members: [String] = []

@@ -130,7 +130,7 @@ extension OmemoOnServersTests {
                 try await old.leave()
                 let new = try scene.offlineDevice("new")
                 let number = try #require(try old.own())
-                // By chance, or the user's mistake, it would be the same one: its keys are others.
+                // By accident, or the user's mistake, it would be the same one: its keys are others.
                 try new.store.step { step in
                     try new.account.omemo.ownDevice.insert(SignalKeys.makeIdentity(device: number), in: step)
                 }

@@ -145,7 +145,7 @@ extension OmemoKillsOnServersTests {
                     let ending = try? child.waitUntilExit(deadline: .now + .seconds(20))
                     if ending?.signal == SIGKILL { reached.insert(place) } else { _ = child.killAndWait() }
                 }
-                // We begin a session; then so does the peer, which has heard nothing of ours.
+                // We start a session; then so does the peer, which has heard nothing of ours.
                 try run(OmemoFailpoint.started.rawValue, 1)
                 try peer.sendMessages(to: scene.ours, count: 10_000, rate: 2, prefix: "b")
                 try await eventually("the peer has sent something") {

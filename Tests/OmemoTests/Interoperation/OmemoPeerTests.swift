@@ -10,9 +10,9 @@ extension OmemoOnServersTests {
     /// One device of ours and one of an independent client.
     @Suite struct OmemoPeerTests {
         @Test(
-            "O9 we begin, the peer answers, both go on", arguments: ServerKind.allCases,
+            "O9 we start, the peer answers, both go on", arguments: ServerKind.allCases,
             Interoperation.Spoken.allCases)
-        func weBegin(_ kind: ServerKind, _ spoken: Interoperation.Spoken) async throws {
+        func weStart(_ kind: ServerKind, _ spoken: Interoperation.Spoken) async throws {
             try await withScene(kind) { scene in
                 let peer = try scene.peer(spoken)
                 let device = try await scene.device()
@@ -28,9 +28,9 @@ extension OmemoOnServersTests {
         }
 
         @Test(
-            "O9 the peer begins, we answer, both go on", arguments: ServerKind.allCases,
+            "O9 the peer starts, we answer, both go on", arguments: ServerKind.allCases,
             Interoperation.Spoken.allCases)
-        func theyBegin(_ kind: ServerKind, _ spoken: Interoperation.Spoken) async throws {
+        func theyStart(_ kind: ServerKind, _ spoken: Interoperation.Spoken) async throws {
             try await withScene(kind) { scene in
                 let device = try await scene.device()
                 let peer = try scene.peer(spoken)
@@ -44,7 +44,7 @@ extension OmemoOnServersTests {
         }
 
         @Test(
-            "O9 both begin at the same moment: twenty messages each way arrive",
+            "O9 both start at the same moment: twenty messages each way arrive",
             arguments: ServerKind.allCases,
             [Interoperation.Spoken.legacy, .omemo2])
         func crossing(_ kind: ServerKind, _ spoken: Interoperation.Spoken) async throws {
@@ -103,7 +103,7 @@ extension OmemoOnServersTests {
                 try peer.sendMessages(to: scene.ours, count: 1, prefix: "lost")
                 let failed = "failed no-session"
                 #expect(Set(try await device.heard(1)) == [failed])
-                // The repair begins a new session, in which both go on.
+                // The repair starts a new session, in which both go on.
                 try await eventually("the peer has the new session") {
                     try device.number("SELECT count(*) FROM omemo_session") == 1
                 }

@@ -49,7 +49,7 @@ final class Ours: Sendable {
     /// The own device's number.
     func own() throws -> OmemoDeviceID? { try store.step { try account.omemo.own(in: $0)?.device } }
 
-    /// Once every session that this device began was answered: nothing of it is on its way any more.
+    /// Once every session that this device started was answered: nothing of it is on its way any more.
     func answered() async throws {
         try await eventually("the sessions are answered") {
             try self.number("SELECT count(*) FROM omemo_session WHERE started_at IS NOT NULL") == 0

@@ -133,7 +133,7 @@ import XMPPCore
             let first = try a.own.device
             let list = OmemoDeviceList(version, devices: [.init(first)])
             world.nodes["\(juliet) \(version.deviceListNode)"] = [("current", list.element)]
-            // Nothing is said under it meanwhile, nor is a session begun for that.
+            // Nothing is said under it meanwhile, nor is a session started for that.
             let peer = OmemoAddress(jid: try JID(romeo), device: first, version: .omemo2)
             let hasMore = try a.step { step in
                 _ = try a.omemo.duties.add(.repair, to: peer, in: step)

@@ -75,7 +75,7 @@ import XMPPModules
         await world.close()
     }
 
-    @Test("X26 devices tell what they publish, whom they begin sessions with, and what they cannot read")
+    @Test("X26 devices tell what they publish, whom they start sessions with, and what they cannot read")
     func log() async throws {
         let world = World()
         let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/b"))
@@ -119,7 +119,7 @@ import XMPPModules
         await world.close()
     }
 
-    @Test("O5 both begin at the same moment: everything arrives, and one session stays")
+    @Test("O5 both start at the same moment: everything arrives, and one session stays")
     func crossing() async throws {
         let (world, a, b) = try World.pair()
         // Both have the other's keys before either message is on its way.
@@ -138,7 +138,7 @@ import XMPPModules
     }
 
     @Test(
-        "O5 of two sessions that crossed the own one is kept when it began less than two minutes ago, and not when the clock was set back since",
+        "O5 of two sessions that crossed the own one is kept when it started less than two minutes ago, and not when the clock was set back since",
         arguments: [(0, true), (119_999, true), (120_000, false), (-1, false)] as [(Int64, Bool)])
     func crossingWindow(passed: Int64, isOwnKept: Bool) async throws {
         let (world, a, b) = try World.pair()

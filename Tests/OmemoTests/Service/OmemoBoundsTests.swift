@@ -96,7 +96,7 @@ import XMPPTransport
 
     // MARK: Sessions
 
-    /// A message from a device that somebody makes up, which begins a session.
+    /// A message from a device that somebody makes up, which starts a session.
     private func exchange(_ device: Device, _ world: World, _ client: World.Client, skipping: Int = 0) throws
         -> Element
     {

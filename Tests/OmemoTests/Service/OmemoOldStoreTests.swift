@@ -9,7 +9,7 @@ import XMPPCore
 
 /// A store that an older version left, filled by somebody who makes devices and skipped messages up.
 @Suite(.ownThread, .timeLimit(.minutes(5))) struct OmemoOldStoreTests {
-    private static let (evil, lists, devices) = ("evil@verona.lit", 3, 40_000)
+    private static let (lists, devices) = (3, 40_000)
 
     private static func makeStore(_ path: String) throws {
         let omemo = OmemoDeviceListTable.schema

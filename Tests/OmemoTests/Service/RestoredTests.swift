@@ -32,7 +32,7 @@ import XMPPCore
         }
     }
 
-    @Test("O5 whoever got messages that the backup knows nothing of reads the next ones too, both ways")
+    @Test("O5 a device that got messages that the backup knows nothing of reads the next ones too, both ways")
     func sending() async throws {
         let (world, a, b) = try World.pairInSession()
         try backUp(a)
@@ -72,7 +72,7 @@ import XMPPCore
         try b.send("again", to: juliet)
         try world.settle()
         let again = try #require(b.sent.last)
-        // The answer begins a chain, of which the backup knows nothing.
+        // The answer starts a chain, of which the backup knows nothing.
         try a.send("lost", to: romeo)
         try world.settle()
 
@@ -85,7 +85,7 @@ import XMPPCore
         try world.settle()
         #expect(try b.heard() == ["lost blind", "begins anew blind", "goes on blind"])
         #expect(try a.heard() == ["again blind", "again blind"])
-        // Once both are past it, no more sessions begin.
+        // Once both are past it, no more sessions start.
         try b.send("answer", to: juliet)
         try world.settle()
         let records = try a.texts("SELECT count(*) FROM omemo_session WHERE is_old <> 0")
@@ -94,7 +94,7 @@ import XMPPCore
     }
 
     @Test(
-        "O5 a session begun with a prekey of the backup, which went on since, comes again and is none for sending"
+        "O5 a session started with a prekey of the backup, which went on since, comes again and is none for sending"
     )
     func sessionUnknownToBackup() async throws {
         let (world, a, b) = try World.pair()
@@ -152,7 +152,7 @@ import XMPPCore
     func keys() async throws {
         let (world, a, b) = try World.pair()
         try backUp(a)
-        // Each beginning takes a prekey, and others are published instead.
+        // Each start takes a prekey, and others are published instead.
         try b.send("one", to: juliet)
         try world.settle()
         _ = try a.heard()

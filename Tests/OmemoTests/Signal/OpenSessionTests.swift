@@ -74,7 +74,7 @@ import Testing
         let (alice, bob) = (try Device(1), try Device(2))
         try alice.start(with: bob.bundle(version))
         _ = try bob.decrypt(try alice.encrypt("hello", version), version)
-        // The first one begins a chain: from there on nothing is left to chance.
+        // The first one starts a chain: from there on nothing is left to chance.
         _ = try alice.decrypt(try bob.encrypt("hello", version), version)
         let messages = try (0..<9).map { try bob.encrypt("m\($0)", version).bytes }
         // Every byte once, the code over them too.

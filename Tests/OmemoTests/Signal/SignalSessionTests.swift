@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(
-        "O5 of two sessions begun at the same moment the own one is preferred for sending",
+        "O5 of two sessions started at the same moment the own one is preferred for sending",
         arguments: OmemoVersion.allCases)
     func crossing(_ version: OmemoVersion) throws {
         let (alice, bob) = try pair(version)
@@ -104,7 +104,7 @@ import Testing
         return device
     }
 
-    @Test("O3 a bundle whose signature is wrong begins no session", arguments: OmemoVersion.allCases)
+    @Test("O3 a bundle whose signature is wrong starts no session", arguments: OmemoVersion.allCases)
     func signature(_ version: OmemoVersion) throws {
         let (alice, bob) = (try Device(1), try Device(2))
         let good = try bob.bundle(version)

@@ -6,7 +6,7 @@ import XMPPTestKit
 /// The nodes of a PEP service: by owner and node, item ids and payloads in order.
 struct PEPNodes {
     var nodes: [String: [(id: ForeignText, payload: Element)]] = [:]
-    /// What was published last, for whoever pushes it.
+    /// What was published last, for the test that pushes it.
     private(set) var published: (owner: JID?, node: String, id: ForeignText, payload: Element)?
 
     static func key(_ owner: JID?, _ node: String) -> String { "\(owner?.description ?? "") \(node)" }

@@ -125,7 +125,7 @@ extension OperationsOnServers {
                 let outcomes = Set(
                     try home.notes.map { $0.split(separator: ": ").last.map(String.init) ?? "" })
                 #expect(outcomes == ["error service-unavailable"])
-                // The same for who waits, and with a service that does not exist.
+                // The same for a waiting caller, and with a service that does not exist.
                 let nowhere = try JID("nowhere.\(RealServers.domain)")
                 for service in [nil, nowhere] {
                     let error = await #expect(throws: PubSubError.self) {

@@ -82,7 +82,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "X9 modules begin in order of dependency, around the presence, and are reset by scope in the other order"
+        "X9 modules start in order of dependency, around the presence, and are reset by scope in the other order"
     )
     func lives() async throws {
         try await withRig { rig in
@@ -187,7 +187,7 @@ import XMPPTestKit
         }
     }
 
-    /// Asks something when a session begins.
+    /// Asks something when a session starts.
     private struct Asking: AccountModule {
         static let name = "asking"
         func register(in hooks: inout ModuleHooks) {
@@ -203,7 +203,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X9 a full outbox keeps the program from sending and not the modules from beginning a session")
+    @Test("X9 a full outbox keeps the program from sending and not the modules from starting a session")
     func fullOutbox() async throws {
         try await withRig { rig in
             let account = try rig.account {

@@ -85,7 +85,7 @@ import XMPPTestKit
             .compactMap { $0.elements.first { $0.name == "c" }?["ver"]?.string }
     }
 
-    @Test("X24 a module that is added begins at once in the session that is there, and takes what comes")
+    @Test("X24 a module that is added starts at once in the session that is there, and takes what comes")
     func added() async throws {
         try await withRig { rig in
             let account = try await rig.connected { $0.modules = [Announcing()] }
@@ -107,7 +107,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X24 a module that is added without a stream begins when the session is resumed")
+    @Test("X24 a module that is added without a stream starts when the session is resumed")
     func addedOffline() async throws {
         try await withRig(reconnects: false) { rig in
             let account = try await rig.connected { $0.modules = [Announcing()] }
@@ -128,7 +128,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X24 a module that a new version of the program has begins in the session that it resumes")
+    @Test("X24 a module that a new version of the program has starts in the session that it resumes")
     func newVersion() async throws {
         try await withRig(reconnects: false) { rig in
             let first = try await rig.connected { $0.modules = [Announcing()] }
@@ -147,7 +147,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X24 a module that is removed ends what it began, sees nothing any more, and is not missed later")
+    @Test("X24 a module that is removed ends what it started, sees nothing any more, and is not missed later")
     func removed() async throws {
         try await withRig { rig in
             let guest = Guest()

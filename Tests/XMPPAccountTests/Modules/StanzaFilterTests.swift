@@ -186,7 +186,7 @@ private struct Behind: AccountModule {
         }
     }
 
-    @Test("X24 what is sent passes the filters in the other order; whoever sends what one stops is notified")
+    @Test("X24 what is sent passes the filters in the other order; the sender of what one stops is notified")
     func outgoing() async throws {
         try await withRig { rig in
             let account = try await connected(rig)
@@ -291,7 +291,7 @@ private struct Behind: AccountModule {
         }
     }
 
-    @Test("X24 a filter may stop the presence that begins a session, and what follows it")
+    @Test("X24 a filter may stop the presence that starts a session, and what follows it")
     func hidden() async throws {
         try await withRig { rig in
             let account = try await rig.connected { $0.modules = [Hidden()] }

@@ -16,7 +16,7 @@ import XMPPTestKit
     func announced() async throws {
         try await withRig({ $0.behavior.stanzaLimit = Self.limit }) { rig in
             let account = try await rig.connected()
-            // The presence that begins the session stands in the outbox until then.
+            // The presence that starts the session stands in the outbox until then.
             try await account.caughtUp()
             let message = Message(to: AccountRig.peer, id: "m1", body: Self.large)
             let request = IQ(

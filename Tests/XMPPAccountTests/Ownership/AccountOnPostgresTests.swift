@@ -111,7 +111,7 @@ import XMPPTestKit
     }
 
     @Test(
-        "G6 a standby that was promoted without the last commits is noticed and named, and sessions begin anew"
+        "G6 a standby that was promoted without the last commits is noticed and named, and sessions start again"
     )
     func lostCommits() async throws {
         let server = try PostgresServer()
@@ -217,7 +217,7 @@ import XMPPTestKit
             try await eventually { try store.notes("message").count == 2 * Self.count }
             #expect(share.accounts.count == Self.count)
             #expect(try Set(store.notes("message")).count == 2 * Self.count)
-            // Each session was begun once, and resumed from then on.
+            // Each session was started once, and resumed from then on.
             #expect(rig.server.log.entries.count { $0.event == .bound } == Self.count)
             await share.close()
             #expect(try store.number(isOwned) == 0)

@@ -51,7 +51,7 @@ final class RecordedSession {
 
     // MARK: The streams
 
-    /// Begins a stream and waits for its features.
+    /// Starts a stream and waits for its features.
     func start() throws {
         streams.append([])
         seen = 0

@@ -9,7 +9,7 @@ import Testing
         KeepAlive(interval: interval, timeout: .seconds(30), openedAt: .seconds(1))
     }
 
-    @Test("X21 a proof is asked for after the interval, and each answer begins it again")
+    @Test("X21 a proof is asked for after the interval, and each answer starts it again")
     func interval() {
         var keepAlive = opened()
         #expect(keepAlive.nextDue == .milliseconds(61_000))

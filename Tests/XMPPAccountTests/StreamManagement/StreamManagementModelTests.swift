@@ -7,7 +7,7 @@ import Testing
 /// Random lives of a session against a server that is nothing but two lists.
 ///
 /// The model keeps whole stanzas, the value keeps counts: whatever the model says was handled, lost or repeated must be
-/// what the counts say. Sessions begin near 2^32.
+/// what the counts say. Sessions start near 2^32.
 @Suite(.ownThread) struct StreamManagementModelTests {
     /// What may happen to a session.
     enum Event: CaseIterable, Sendable {
@@ -215,7 +215,7 @@ extension World {
         received = management!.received.rawValue
     }
 
-    /// The server's count, on a live stream or in `<resumed/>`.
+    /// The server's count, on an open stream or in `<resumed/>`.
     private mutating func takeCount(_ count: UInt32, resuming: Bool = false) throws {
         let waiting = resuming ? outbox.count : written.count
         let covered = try management!.acknowledge(HandledCount(rawValue: count), waiting: waiting)

@@ -5,7 +5,7 @@ import Testing
 
 /// The rules of XEP-0198 as a table: what happens, at what time, and what is due then.
 @Suite(.ownThread) struct StreamManagementTests {
-    /// What happens to the value, in milliseconds since the beginning.
+    /// What happens to the value, in milliseconds since the start.
     enum Happening: Sendable {
         case wrote(Int)
         case askedByServer

@@ -122,7 +122,7 @@ import Testing
         "X25 a search looks at each child once, and an element as deep as memory allows does not end the program"
     )
     func linear() throws {
-        // Every element is a match of every step but the last: a search that began again would take sixteen times as long.
+        // Every element is a match of every step but the last: a search that started again would take sixteen times as long.
         var wide = Element("a", namespace: "", attributes: ["id": "leaf"])
         for _ in 0..<4 {
             wide = Element(

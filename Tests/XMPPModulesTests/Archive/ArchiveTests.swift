@@ -144,7 +144,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X13 a lost session in the middle of a page begins again behind the last message that was stored")
+    @Test("X13 a lost session in the middle of a page starts again behind the last message that was stored")
     func lostInTheMiddle() async throws {
         try await withModulesRig { rig in
             let archive = archive(40)

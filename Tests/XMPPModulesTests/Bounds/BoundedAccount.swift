@@ -114,7 +114,7 @@ struct BoundedAccount {
         }
     }
 
-    /// What the next process reads: it opens the store, begins its modules and takes one message in.
+    /// What the next process reads: it opens the store, starts its modules and takes one message in.
     static func pagesOfWake(_ path: String, _ modules: [any AccountModule]) throws -> Int {
         let woken = try BoundedAccount(path, modules)
         try woken.step { try woken.account.startModules(.stream, in: $0) }

@@ -51,7 +51,7 @@ import XMPPCore
     }
 
     @Test(
-        "X20 marks of an older store are known before, while and after they are moved, whoever is killed in between"
+        "X20 marks of an older store are known before, while and after they are moved, whichever process is killed in between"
     )
     func moving() throws {
         let folder = try TemporaryFolder()

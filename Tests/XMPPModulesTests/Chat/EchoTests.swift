@@ -150,7 +150,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X12 a message that finds no place in the outbox leaves nothing behind, whoever catches the error")
+    @Test("X12 a message that finds no place in the outbox leaves nothing, wherever the error is caught")
     func refusedSend() async throws {
         try await withModulesRig { rig in
             let account = try rig.account {
@@ -173,7 +173,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X12 in a room only the one who was whispered to confirms, not whoever else is in there")
+    @Test("X12 in a room only the one who was whispered to confirms, not another occupant")
     func whispers() async throws {
         try await withModulesRig { rig in
             addRoom(rig)

@@ -118,7 +118,7 @@ extension RealServerTests {
 
                 let store = try HandlerStore(
                     path: home.folder.path + "/bots.db", registry: HandlerRegistry([]), schemas: [])
-                // Each account has begun a session once: the server has kept it over all kills.
+                // Each account has started a session once: the server has kept it over all kills.
                 #expect(try store.number("SELECT count(*) FROM session WHERE bound_count <> 1") == 0)
                 #expect(try store.number("SELECT count(*) FROM session") == Int64(HostKills.accounts))
                 #expect(try store.number("SELECT min(resumed_count) FROM session") > 0)

@@ -134,7 +134,7 @@ extension RealServerTests {
                     try first.chat.send(Message(to: peer.account, id: "mine", body: "from here"), in: $0)
                 }
                 try await first.caughtUp()
-                // Not to be resumed: the next session begins behind a log-out.
+                // Not to be resumed: the next session starts after a log-out.
                 try await first.logOut()
                 await first.close()
                 try peer.tell("flood", ["to": home.jid.description, "count": 150, "prefix": "a"])

@@ -76,7 +76,7 @@ extension RealServerTests {
             }
         }
 
-        @Test("X24 the guide's module begins, and announces what it understands")
+        @Test("X24 the guide's module starts, and announces what it understands")
         func attentionModule() async throws {
             try await withModulesHome(.prosody) { home in
                 let friend = try home.messenger()

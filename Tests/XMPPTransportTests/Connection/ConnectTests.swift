@@ -131,7 +131,7 @@ import Testing
         _ = try good.accept(within: .seconds(30))
     }
 
-    @Test("X4 families take turns, beginning with the one the system prefers")
+    @Test("X4 families take turns, starting with the one the system prefers")
     func interleaving() throws {
         func addresses(_ texts: String...) throws -> [SocketAddress] {
             try texts.flatMap {

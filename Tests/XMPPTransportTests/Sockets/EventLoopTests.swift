@@ -43,7 +43,7 @@ import Testing
         #expect(results == [.timedOut, .ready])
     }
 
-    @Test("X4 canceling ends a wait, and every wait that begins afterwards") func canceled() throws {
+    @Test("X4 canceling ends a wait, and every wait that starts afterwards") func canceled() throws {
         let (silent, stop) = (try Signal(), try Signal())
         stop.pipe.raise()
         let results = try EventLoop.run(interrupt: stop.pipe.readEnd) { loop in

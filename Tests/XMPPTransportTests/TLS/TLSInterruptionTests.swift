@@ -84,7 +84,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("X5 bytes sent before TLS begins are refused: they would be taken for protected ones")
+    @Test("X5 bytes sent before TLS starts are refused: they would be taken for protected ones")
     func plaintextBeforeTLS() {
         let error = transportError {
             try startTLS {

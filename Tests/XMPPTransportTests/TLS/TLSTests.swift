@@ -227,7 +227,7 @@ import XMPPTestKit
         #expect(key.count == 32)
         let pinning = try TLSContext.client(trust: authority, pins: [key, [UInt8](repeating: 0, count: 32)])
         _ = try pair(pinning, first)
-        // Resumed, the session still has the key that it began with.
+        // Resumed, the session still has the key that it started with.
         let again = try pair(pinning, first)
         #expect(again.client.tls?.isResumed == true)
 

@@ -175,7 +175,7 @@ enum EventApp {
         }
     }
 
-    /// Lets in whoever asks but Mallory, and those whom it does not decide about it keeps.
+    /// Lets in every subscriber but Mallory, and keeps those about whom it does not decide.
     struct Asked: Handler {
         static let id = "test.subscription-asked"
         var tag: String

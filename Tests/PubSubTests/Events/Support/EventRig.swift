@@ -86,7 +86,7 @@ final class EventRig: Sendable, TestResource {
         get throws { try presence.compactMap { $0.child("c", Namespaces.caps)?["ver"] } }
     }
 
-    /// What the account's client answers to who asks what it understands.
+    /// What the account's client answers when asked what it understands.
     func features(_ account: Account) async throws -> Set<ForeignText> {
         let jid = try await account.perform { step in
             try step.first("SELECT full_jid FROM session") { (row) throws(HandlerError) in row.text(0) }
