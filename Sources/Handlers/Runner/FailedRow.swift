@@ -1,11 +1,11 @@
 /// A due row with which a step cannot commit, and nothing after it.
 struct FailedRow: Error {
-    /// A step is tried so often before the row is set aside: what failed may have passed.
+    /// A step is tried so often before the row is quarantined: what failed may have passed.
     private static let mostTries = 3
 
     let handler: AnyHandlerID
     let reason: StoredReason
-    /// After how many tries it is set aside.
+    /// After how many tries it is quarantined.
     let mostTries: Int
 
     /// One that cannot end, because its ending cannot be stored.
@@ -25,7 +25,7 @@ struct FailedRow: Error {
     }
 }
 
-/// Rows that are passed over until the store is opened again: they fail each step, and cannot even be set aside.
+/// Rows that are passed over until the store is opened again: they fail each step, and cannot even be quarantined.
 struct PassedRows {
     /// Beyond it their scopes wait, as they do for a store that fails.
     private static let most = 1000

@@ -192,7 +192,7 @@ extension RunnerLoop {
 
     /// Makes one step with as many rows as belong into one, and sets when to look at the scopes again.
     ///
-    /// A row with which the step cannot commit is set aside, and the others are looked at without it.
+    /// A row with which the step cannot commit is quarantined, and the others are looked at without it.
     ///
     /// - Parameters:
     ///   - scopes: The scopes, in the order in which they are served.
@@ -215,7 +215,7 @@ extension RunnerLoop {
                     by: server)
             } catch let failed as FailedRow {
                 tries[failed.handler, default: 0] += 1
-                if tries[failed.handler] == failed.mostTries { try setAside(failed, in: store) }
+                if tries[failed.handler] == failed.mostTries { try quarantine(failed, in: store) }
             } catch  where !isCareful && (error as? HandlerError)?.isStorageFailure != true {
                 // Once more, so that it is learned which row that was.
                 isCareful = true
@@ -223,7 +223,7 @@ extension RunnerLoop {
         }
     }
 
-    private func setAside(_ failed: FailedRow, in store: HandlerStore) throws {
+    private func quarantine(_ failed: FailedRow, in store: HandlerStore) throws {
         do {
             try store.step { try $0.transaction.quarantine(failed.handler, failed.reason) }
         } catch let error as HandlerError where error.code == .noSuchHandler {
@@ -231,7 +231,7 @@ extension RunnerLoop {
         } catch let error where (error as? HandlerError)?.isStorageFailure != true {
             guard pass(over: failed.handler) else { throw error }
             store.log?.write(.error, .handlers) {
-                "the handler \(failed.handler) cannot be set aside either (\(plainReason(error))); it is passed over until the store is opened again: \(failed.reason.words)"
+                "the handler \(failed.handler) cannot be quarantined either (\(plainReason(error))); it is passed over until the store is opened again: \(failed.reason.words)"
             }
         }
     }

@@ -1,4 +1,4 @@
-/// The words in a row that say why a handler failed, waits or was set aside.
+/// The words in a row that say why a handler failed, waits or was quarantined.
 ///
 /// They may quote anything: what a peer has sent, or what a program throws. Every engine can store them.
 ///

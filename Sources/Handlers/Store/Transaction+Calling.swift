@@ -206,7 +206,7 @@ extension Transaction {
         return unfinished.disposition
     }
 
-    /// Stores how a handler goes on, or sets it aside where that cannot be stored: nothing but the store itself may fail the step, of
+    /// Stores how a handler goes on, or quarantines it where that cannot be stored: nothing but the store itself may fail the step, of
     /// which others have their part.
     func store(
         _ unfinished: inout UnfinishedCall, of stored: StoredHandler,
@@ -217,7 +217,7 @@ extension Transaction {
         } catch {
             // The call of a standing handler has no row yet; who called it learns that.
             guard connection.isUsable, !stored.isStanding, let id = stored.id else { throw error }
-            unfinished.setAside(error)
+            unfinished.quarantine(error)
             try quarantine(id, unfinished.reason)
         }
     }

@@ -125,7 +125,7 @@ struct UnfinishedCall {
     }
 
     /// Quarantines a call because how it goes on cannot be stored.
-    mutating func setAside(_ error: any Error) {
+    mutating func quarantine(_ error: any Error) {
         reason.add("; this could not be stored: \(plainReason(error))")
         (state, due, runsOrElse) = (.quarantined, nil, false)
     }

@@ -25,7 +25,7 @@ import Testing
             runner = try HandlerRunner(store, .init(leases: 1))
         }
 
-        /// Lets ids begin with numbers that no other number is taken for.
+        /// Lets ids start with numbers that no other number is taken for.
         func number(_ sql: (_ table: String, _ first: Int64) -> String) throws {
             for (index, table) in EngineDifferentialTests.counted.enumerated() {
                 try store.step { step in _ = try step.all(sql(table, Int64(index + 1) * 1_000_000)) { _ in } }
@@ -33,7 +33,7 @@ import Testing
         }
 
         /// Empties the store.
-        func begin() throws {
+        func clear() throws {
             (bound, learned) = ([], [])
             try store.step { step in
                 for table in EngineDifferentialTests.tables { try step.execute("DELETE FROM \(table)") }
@@ -129,15 +129,7 @@ import Testing
                             try step.schedule(Programmed.Act(actions: actions).durable, after: .seconds(1))))
                 }
             case .join(let one, let other, let any, let meets):
-                let children = try [one, other].map {
-                    AnyHandlerID(
-                        try step.schedule(Programmed.Act(actions: $0).durable, after: .milliseconds(500)))
-                }
-                new += children
-                new.append(
-                    AnyHandlerID(
-                        try step.join(
-                            Programmed.Meet(actions: meets).durable, when: any ? .any : .all, of: children)))
+                new += try join([one, other], any ? .any : .all, meets, step)
             case .workflow(let moments):
                 new.append(AnyHandlerID(try step.start(Programmed.Flowing(moments: moments).durable)))
             case .own(let value): try step.store(value)
@@ -149,6 +141,18 @@ import Testing
             case .requeue(let index): if let id = known(index) { try step.requeue(id) }
             }
             return "done"
+        }
+
+        /// - Returns: The children, then their parent.
+        private func join(
+            _ children: [[Action]], _ rule: JoinRule, _ meets: [Action], _ step: borrowing Step
+        ) throws -> [AnyHandlerID] {
+            let bound = try children.map {
+                AnyHandlerID(
+                    try step.schedule(Programmed.Act(actions: $0).durable, after: .milliseconds(500)))
+            }
+            let parent = try step.join(Programmed.Meet(actions: meets).durable, when: rule, of: bound)
+            return bound + [AnyHandlerID(parent)]
         }
 
         private func named(_ disposition: Disposition?) -> String {
@@ -290,7 +294,7 @@ import Testing
         let first = ProcessInfo.processInfo.environment["DIFFERENTIAL_SEED"].flatMap { Int($0) } ?? 0
         var differing = 0
         for seed in first..<first + TestScale.of(20_000, part: 300) {
-            for side in sides { try side.begin() }
+            for side in sides { try side.clear() }
             let (learned, rows) = try await Self.run(UInt64(seed), sides, columns)
             let place = zip(learned[0], learned[1]).enumerated().first { $1.0 != $1.1 }?.offset
             let difference = place.map { (learned[0][$0], learned[1][$0]) }

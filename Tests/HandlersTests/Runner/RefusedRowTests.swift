@@ -7,7 +7,7 @@ import Testing
 @testable import Handlers
 
 /// A row that the engine refuses to store, in whatever statement, costs only itself: everything else that is due goes on, and that
-/// row ends, is set aside, or is passed over.
+/// row ends, is quarantined, or is passed over.
 @Suite(.serialized, .ownThread, .timeLimit(.minutes(4)), .engines(.sqlite, .postgres))
 struct RefusedRowTests {
     /// How a row can be in the store.
@@ -194,7 +194,7 @@ struct RefusedRowTests {
     }
 
     @Test(
-        "R1 a row that cannot even be set aside is passed over until the store is opened again",
+        "R1 a row that cannot even be quarantined is passed over until the store is opened again",
         arguments: [Kind.timer, .async])
     func passedOver(kind: Kind) async throws {
         try await withFolder { folder in

@@ -74,7 +74,7 @@ struct ForeignWordsTests {
     }
 
     @Test(
-        "R1 a handler whose error holds anything is tried again and set aside, and the others run",
+        "R1 a handler whose error holds anything is tried again and quarantined, and the others run",
         arguments: words)
     func timer(words: String) async throws {
         try await withWords { rig in
