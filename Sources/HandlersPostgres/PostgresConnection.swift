@@ -185,7 +185,7 @@ final class PostgresConnection: SQLConnection {
         openNumber = number
         if calledNumber == number { return }
         try link.send(
-            "SELECT pg_catalog.set_config('application_name'::text, \(NodeTable.connectionName(of: number)), false)"
+            "SELECT pg_catalog.set_config('application_name'::text, \(NodeTable.connectionName(of: "\(number)")), false)"
         )
         // By itself: with the transaction that follows it would be rolled back.
         try link.receive(isLast: true)

@@ -1,5 +1,7 @@
 import Handlers
 import TestServers
+import TestSupport
+import Testing
 
 @testable import HandlersPostgres
 
@@ -72,4 +74,17 @@ func code(_ body: () throws -> Void) -> ErrorCode<HandlerError>? {
         try body()
         return nil
     } catch { return (error as? HandlerError)?.code }
+}
+
+/// Waits until a node has named the connection by whose end others notice its death at once.
+func expectConnection(of node: Int, _ database: TestDatabase) throws {
+    let isNamed = try becomesTrue(before: .now + .seconds(40)) {
+        try database.query(
+            """
+            SELECT count(*) FROM pg_stat_activity JOIN node_lease ON pid = backend
+            WHERE node = \(node) AND server_start = \(NodeTable.server)
+                AND node_lease.backend_start = extract(epoch FROM pg_stat_activity.backend_start) * 1000000
+            """) == "1"
+    }
+    try #require(isNamed)
 }
