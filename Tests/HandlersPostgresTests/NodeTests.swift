@@ -339,8 +339,11 @@ import Testing
         try database.query(
             "CREATE ROLE \(role) LOGIN CONNECTION LIMIT 2; CREATE SCHEMA AUTHORIZATION \(role)")
         do {
-            let store = try openStore(
-                PostgresSettings(database.connection() + " user=\(role)", durability: .onPrimary))
+            var settings = try PostgresSettings(
+                database.connection() + " user=\(role)", durability: .onPrimary)
+            // A read of the program would wait for a connection.
+            settings.outageLimit = .zero
+            let store = try openStore(settings)
             #expect(code { try store.read { _ in } } == .databaseUnavailable)
             let runner = try HandlerRunner(store)
             defer { runner.close() }

@@ -1,4 +1,5 @@
 import Handlers
+import Platform
 import TestServers
 import TestSupport
 import Testing
@@ -60,6 +61,26 @@ func openStore(_ settings: PostgresSettings, schemas: [Schema] = [notes]) throws
 func withStore(_ body: (HandlerStore, TestDatabase) throws -> Void) throws {
     let database = try PostgresServer.shared.makeDatabase()
     try body(try openStore(database), database)
+}
+
+/// Lends a store on a server of its own, which the test may kill.
+func withOwnServer(_ body: (PostgresServer, HandlerStore) throws -> Void) throws {
+    let server = try PostgresServer()
+    try server.start()
+    defer { server.close() }
+    let database = try server.makeDatabase()
+    try body(server, try openStore(database))
+    withExtendedLifetime(database) {}
+}
+
+/// Runs `body` on a thread while a server is away, and starts the server again.
+func whileAway(_ server: PostgresServer, _ body: @escaping @Sendable () -> Void) throws {
+    server.kill()
+    let waiting = try SystemThread("waiting", body)
+    // It has found the server away by now, or finds it back: both must succeed.
+    SystemThread.sleep(microseconds: 300_000)
+    try server.start()
+    waiting.join()
 }
 
 extension HandlerStore {
