@@ -186,7 +186,9 @@ import Testing
             guard entry.message.contains("node 100 "), let store = current.withLock({ $0 }) else { return }
             let isAlive = Monitor<Bool?>(nil)
             // On a thread of its own, so that a lock that is held fails this test, and does not stop it.
-            _ = try? SystemThread("looking") { isAlive.withLock { $0 = store.isAlive(slot: store.slotNumber) } }
+            _ = try? SystemThread("looking") {
+                isAlive.withLock { $0 = store.isAlive(slot: store.slotNumber) }
+            }
             let found = isAlive.wait(limit: .seconds(20)) { $0 }
             hasLooked.withLock { $0 = found != nil }
         }

@@ -94,7 +94,8 @@ import Testing
     }
 
     @Test(
-        "G6 a read waits for a server that is away, as a step does, also the first one", arguments: [false, true])
+        "G6 a read waits for a server that is away, as a step does, also the first one",
+        arguments: [false, true])
     func outage(isFirst: Bool) throws {
         try withOwnServer { server, store in
             try store.step { try $0.write("INSERT INTO note(text) VALUES ('a')") }

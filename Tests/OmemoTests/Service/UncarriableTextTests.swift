@@ -11,7 +11,9 @@ import XMPPCore
 /// Text that only encryption can bring: no stanza could hold it.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct UncarriableTextTests {
     /// Opens the store of one who receives.
-    private func store(_ database: TestDatabase?, in folder: TemporaryFolder, _ world: World) throws -> HandlerStore {
+    private func store(_ database: TestDatabase?, in folder: TemporaryFolder, _ world: World) throws
+        -> HandlerStore
+    {
         let registry = HandlerRegistry([World.Heard.self, World.Reported.self])
         guard let database else {
             return try HandlerStore(

@@ -9,7 +9,8 @@ extension World.Client {
     ///
     /// - Parameter key: Gets the key of the content.
     func message(
-        _ plaintext: [UInt8], to other: World.Client, _ version: OmemoVersion, key: ([UInt8]) -> Void = { _ in }
+        _ plaintext: [UInt8], to other: World.Client, _ version: OmemoVersion,
+        key: ([UInt8]) -> Void = { _ in }
     ) throws -> Element {
         var payload = try OmemoPayload.encrypt(plaintext, version)
         defer { payload.keyMaterial.wipe() }

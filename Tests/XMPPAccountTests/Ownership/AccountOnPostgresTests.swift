@@ -177,7 +177,8 @@ import XMPPTestKit
             prepare: @escaping @Sendable (Account) async throws -> Void = { _ in }
         ) -> AccountShare {
             let index = shares.count
-            let share = hosts[index].share(configurations, in: stores[index], prepare: prepare) { jid, error in
+            let share = hosts[index].share(configurations, in: stores[index], prepare: prepare) {
+                jid, error in
                 Issue.record("\(jid?.description ?? "-"): \(error)")
             }
             shares.append(share)

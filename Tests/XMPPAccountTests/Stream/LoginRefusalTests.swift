@@ -80,7 +80,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X6 a login that was sent before the offer and is refused is not repeated at once on a new connection")
+    @Test(
+        "X6 a login that was sent before the offer and is refused is not repeated at once on a new connection"
+    )
     func ahead() async throws {
         try await withRig(reconnects: false) { rig in
             let account = try await rig.connected()
