@@ -8,8 +8,6 @@ import Synchronization
 ///
 /// `@unchecked Sendable`: the table is used while its lock is held.
 final class NodeLoop: @unchecked Sendable {
-    /// How often it looks for nodes that died.
-    private static let tick = Duration.milliseconds(100)
     private static let renewal = Duration.seconds(1)
     /// After how long it calls back without a sign.
     private static let longestSilence = Duration.seconds(5)
@@ -19,6 +17,8 @@ final class NodeLoop: @unchecked Sendable {
     private static let reporting = Duration.seconds(60)
 
     private let options: PostgresSettings
+    /// How often it looks for nodes that died.
+    private let tick: Duration
     /// Nil while there is no connection.
     private let table: Mutex<NodeTable?>
     /// Stores what the node runs; nil while nothing was. A step waits for it, and so not for what the node does over its own connection.
@@ -65,8 +65,9 @@ final class NodeLoop: @unchecked Sendable {
         var unfenced: [Int64: ContinuousClock.Instant] = [:]
     }
 
-    init(_ options: PostgresSettings) throws(HandlerError) {
+    init(_ options: PostgresSettings, tick: Duration = .milliseconds(100)) throws(HandlerError) {
         self.options = options
+        self.tick = tick
         signal = try WakeSignal()
         var table = try NodeTable(options, isReconnection: false)
         currentNumber = Atomic(try table.register(isSharing: false))
@@ -85,7 +86,11 @@ final class NodeLoop: @unchecked Sendable {
 
     /// Uses the connection, which is opened if there is none.
     private func using<R>(_ body: (inout NodeTable) throws(HandlerError) -> R) throws(HandlerError) -> R {
-        try table.withLock { (table) throws(HandlerError) in
+        var complaints: [(node: Int64, reason: String)] = []
+        // Without the lock: what is called may use the store.
+        defer { for complaint in complaints { report(complaint.node, complaint.reason) } }
+        return try table.withLock { (table) throws(HandlerError) in
+            let wasConnected = table != nil
             var current: NodeTable
             if let known = table.take() {
                 current = known
@@ -94,11 +99,18 @@ final class NodeLoop: @unchecked Sendable {
             }
             do throws(HandlerError) {
                 let result = try body(&current)
+                complaints = current.takeComplaints()
                 table = current
                 return result
             } catch {
+                complaints = current.takeComplaints()
                 // Others see that a node's connection ends, so not for less.
-                if error.code != .databaseUnavailable { table = current }
+                if error.code != .databaseUnavailable {
+                    table = current
+                } else if wasConnected {
+                    // Before they look twice there is a new one.
+                    signal.raise()
+                }
                 throw error
             }
         }
@@ -207,11 +219,11 @@ final class NodeLoop: @unchecked Sendable {
         guard mayHaveDead.exchange(false, ordering: .sequentiallyConsistent) else { return [] }
         do throws(HandlerError) {
             return try using { (table) throws(HandlerError) in
-                _ = try table.bury(besides: number, report)
+                _ = try table.bury(besides: number)
                 if !table.suspects.isEmpty {
                     // The second look decides whether they are dead.
-                    SystemThread.sleep(microseconds: UInt32(Self.tick.milliseconds * 1000))
-                    _ = try table.bury(besides: number, report)
+                    SystemThread.sleep(microseconds: UInt32(tick.milliseconds * 1000))
+                    _ = try table.bury(besides: number)
                 }
                 // Also where another node recovers them: what runs next may be what they died of.
                 if try table.hasRecentDeath() { isCareful.store(true, ordering: .relaxed) }
@@ -254,7 +266,7 @@ final class NodeLoop: @unchecked Sendable {
         reports.withLock { $0.log }?(.warning, complaint)
     }
 
-    /// Reports what keeps a node from being fenced, once a minute.
+    /// Reports what hinders the fence of a dead node, once a minute.
     private func report(_ node: Int64, _ reason: String) {
         let log = reports.withLock { reports -> (@Sendable (LogLevel, String) -> Void)? in
             let now = ContinuousClock.now
@@ -294,7 +306,7 @@ final class NodeLoop: @unchecked Sendable {
         while true {
             signal.clear()
             if isStopping.load(ordering: .sequentiallyConsistent) { return }
-            var (descriptor, wait) = (Int32(-1), Self.tick)
+            var (descriptor, wait) = (Int32(-1), tick)
             do throws(HandlerError) {
                 let isChanged = try using { (table) throws(HandlerError) in
                     let isChanged = try turn(&table, &times)
@@ -308,6 +320,10 @@ final class NodeLoop: @unchecked Sendable {
                 if isChanged || ContinuousClock.now >= times.nextCall {
                     times.nextCall = .now + Self.longestSilence
                     callBack()
+                }
+                if ContinuousClock.now >= times.nextComparison {
+                    times.nextComparison = .now + Self.reporting
+                    compareClocks()
                 }
             } catch {
                 // There is no connection, or it fails: what happens meanwhile is found at the next call.
@@ -332,26 +348,22 @@ final class NodeLoop: @unchecked Sendable {
 
     /// - Returns: Whether others have committed or died.
     private func turn(_ table: inout NodeTable, _ times: inout Times) throws(HandlerError) -> Bool {
-        var isChanged = try readNotifications(&table, &times)
         // First: nothing else may keep it from that.
+        if !isFenced { try table.hold(number) }
+        var isChanged = try readNotifications(&table, &times)
         if ContinuousClock.now >= times.nextRenewal, !isFenced {
             times.nextRenewal = .now + Self.renewal
             if try !table.renew(number) {
                 fenced.store(true, ordering: .sequentiallyConsistent)
                 isChanged = true
             }
-            if ContinuousClock.now >= times.nextComparison {
-                times.nextComparison = .now + Self.reporting
-                compareClocks()
-            }
         }
         if ContinuousClock.now >= times.nextLook {
-            times.nextLook = .now + Self.tick
-            if !isFenced { try table.hold(number) }
+            times.nextLook = .now + tick
             let isCareful = try table.hasRecentDeath()
             self.isCareful.store(isCareful, ordering: .relaxed)
             if !isCareful, !hasRecord.load(ordering: .relaxed) { records.withLock { $0 = nil } }
-            if try table.bury(besides: number, report) {
+            if try table.bury(besides: number) {
                 mayHaveDead.store(true, ordering: .sequentiallyConsistent)
                 isChanged = true
             }

@@ -2,35 +2,37 @@ import Handlers
 
 /// The death of other nodes: their marks, their fences, and their recovery.
 extension NodeTable {
+    /// A node that seems to have died, with the connection that has ended: meanwhile it may have a new one.
+    struct Suspect: Hashable {
+        let node: Int64
+        let backend: Int64?
+        let backendStart: Int64?
+    }
+
     /// Marks those that have died, then ends and fences those that are marked.
     ///
-    /// - Parameters:
-    ///   - node: The own node.
-    ///   - report: Called with what keeps a node from being fenced. The others are fenced all the same.
+    /// - Parameter node: The own node.
     /// - Returns: Whether a node waits to be recovered.
-    mutating func bury(
-        besides node: Int, _ report: (_ node: Int64, _ reason: String) -> Void
-    ) throws(HandlerError) -> Bool {
+    mutating func bury(besides node: Int) throws(HandlerError) -> Bool {
         // The lease counts only while everybody could have renewed it.
         let isSteady = ContinuousClock.now >= steadySince + .milliseconds(Self.lease)
         let found = try connection.allOnce(
             """
-            SELECT node, ?2 = 1 AND until < \(Self.clock) AND EXISTS (
+            SELECT node, backend, backend_start, ?2 = 1 AND until < \(Self.clock) AND EXISTS (
                     SELECT 1 FROM node_lease AS mine WHERE mine.node = ?1 AND mine.until >= \(Self.clock)),
-                server IS NOT DISTINCT FROM \(Self.server) AND NOT EXISTS (
-                    SELECT 1 FROM pg_catalog.pg_stat_get_activity(node_lease.backend::int) AS a
-                    WHERE \(Self.isConnection("a")))
+                \(Self.isGone)
             FROM node_lease WHERE node <> ?1 AND is_dead = 0
             """, [node, isSteady ? 1 : 0]
-        ) { (node: $0.integer(0), isOver: $0.integer(1) != 0, isGone: $0.integer(2) != 0) }
+        ) { row in
+            let node = Suspect(
+                node: row.integer(0), backend: row.optionalInteger(1), backendStart: row.optionalInteger(2))
+            return (node: node, isOver: row.integer(3) != 0, isGone: row.integer(4) != 0)
+        }
         for other in found {
-            // Gone at two looks: a node that has lost its connection alone has a new one between them. Where all have lost
+            // Gone at two looks: a node that has lost its connections alone has a new one between them. Where all have lost
             // theirs, this one among them, they get more time.
             let isGone = other.isGone && suspects.contains(other.node) && ContinuousClock.now >= steadySince
-            guard other.isOver || isGone else { continue }
-            try connection.executeOnce(
-                "UPDATE node_lease SET is_dead = 1 WHERE node = ?1 AND (?2 = 1 OR until < \(Self.clock))",
-                [other.node, isGone ? 1 : 0])
+            if other.isOver || isGone { try mark(other.node, isGone: isGone) }
         }
         suspects = Set(found.filter(\.isGone).map(\.node))
         let others = try connection.allOnce(
@@ -43,30 +45,53 @@ extension NodeTable {
         if !found.isEmpty || !others.isEmpty { othersSeen = .now }
         var isAnyFenced = false
         for other in others {
-            let isFenced = other.isFenced ? true : try fence(other.id, report)
+            let isFenced = other.isFenced ? true : try fence(other.id)
             if isFenced { isAnyFenced = true }
         }
         return isAnyFenced
     }
 
+    /// Marks a node as dead, unless it has renewed its lease meanwhile, or has another connection than the one that is gone.
+    func mark(_ suspect: Suspect, isGone: Bool) throws(HandlerError) {
+        try connection.executeOnce(
+            """
+            UPDATE node_lease SET is_dead = 1 WHERE node = ?1 AND (until < \(Self.clock) OR ?2 = 1
+                AND backend IS NOT DISTINCT FROM ?3 AND backend_start IS NOT DISTINCT FROM ?4)
+            """, [suspect.node, isGone ? 1 : 0, suspect.backend, suspect.backendStart])
+    }
+
+    /// How long a fence waits for a transaction that holds the lease. Meanwhile the own lease is not renewed.
+    private static let fenceLimit = "200ms"
+
     /// Ends the connection of a dead node's steps, which may hold locks for which all wait, and fences the node.
     ///
     /// - Returns: False when the connection does not end, or the server refuses.
-    private func fence(
-        _ node: Int64, _ report: (_ node: Int64, _ reason: String) -> Void
-    ) throws(HandlerError) -> Bool {
+    private mutating func fence(_ node: Int64) throws(HandlerError) -> Bool {
         do throws(HandlerError) {
-            let isEnded = try connection.firstOnce(Self.endingConnection(of: node)) { $0.integer(0) != 0 }
-            guard isEnded == true else {
-                report(node, "the server does not end the connection of its steps")
+            let ending = try connection.firstOnce(Self.endingConnection(of: node)) {
+                (isEnded: $0.integer(0) != 0, otherRole: $0.optionalText(1))
+            }
+            guard ending?.isEnded == true else {
+                complain(node, "the server does not end the connection of its steps")
                 return false
             }
-            try connection.executeOnce("DELETE FROM node_lease WHERE node = ? AND is_dead = 1", [node])
+            if let role = ending?.otherRole {
+                complain(
+                    node,
+                    "a connection with the name of that of its steps has the role \(role), and is left alone; all machines of a store log in as the same role"
+                )
+            }
+            try connection.executeOnce(
+                """
+                DELETE FROM node_lease
+                USING (SELECT pg_catalog.set_config('lock_timeout'::text, '\(Self.fenceLimit)'::text, true) AS value) AS wait
+                WHERE node = ? AND is_dead = 1 AND wait.value IS NOT NULL
+                """, [node])
             return true
         } catch {
             // Without a connection nothing else can be done either.
             if error.code == .databaseUnavailable { throw error }
-            report(node, error.message)
+            complain(node, error.message)
             return false
         }
     }

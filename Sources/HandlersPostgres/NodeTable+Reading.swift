@@ -5,11 +5,11 @@ extension NodeTable {
     /// Its connection is on the primary alone. One that has ended counts only on the server on which the node had it.
     private static let query = """
         SELECT node.id, node.handler,
-            CASE WHEN node_lease.node IS NULL OR is_dead = 1 OR server = \(server) AND a.pid IS NULL THEN 'dead'::text
+            CASE WHEN node_lease.node IS NULL OR is_dead = 1 OR server_start = \(server) AND a.pid IS NULL THEN 'dead'::text
                 WHEN until < \(clock) THEN 'late'::text ELSE 'alive'::text END,
             a.application_name, pg_catalog.host(a.client_addr), ahead
         FROM node LEFT JOIN node_lease ON node_lease.node = node.id
-            LEFT JOIN pg_catalog.pg_stat_activity AS a ON server = \(server) AND \(isConnection("a"))
+            LEFT JOIN pg_catalog.pg_stat_activity AS a ON server_start = \(server) AND \(isConnection("a"))
         ORDER BY node.id
         """
 

@@ -4,7 +4,7 @@ import Handlers
 ///
 /// ```text
 ///   registered ──▶ renewed each second ──▶ removed
-///                     │ its connection has ended, or it was not renewed for 3 s
+///                     │ its connections have ended, or it was not renewed for 3 s
 ///                     ▼
 ///                   marked as dead ──▶ its connection ended ──▶ fenced ──▶ recovered ──▶ removed
 /// ```
@@ -52,6 +52,11 @@ struct NodeTable {
             -- The node that recovers it.
             ALTER TABLE node ADD COLUMN recoverer INTEGER;
             """,
+            """
+            -- A program that looks for the lock of a node, which there is no more, takes each node for dead. It knows this column by its
+            -- old name, and so finds none.
+            ALTER TABLE node_lease RENAME COLUMN server TO server_start;
+            """,
         ])
 
     // The text of the statements is that of PostgreSQL alone.
@@ -80,6 +85,17 @@ struct NodeTable {
         """
     }
 
+    /// Whether the process of a lease has ended: both of its connections have. A node that has lost only that of its lease has a new one
+    /// before the lease is over.
+    static let isGone = """
+        server_start IS NOT DISTINCT FROM \(server) AND NOT EXISTS (
+            SELECT 1 FROM pg_catalog.pg_stat_get_activity(node_lease.backend::int) AS a
+            WHERE \(isConnection("a")))
+        AND NOT EXISTS (
+            SELECT 1 FROM pg_catalog.pg_stat_activity AS a
+            WHERE a.usename = SESSION_USER AND \(isOfSteps("a", of: "node_lease.node")))
+        """
+
     /// Stores the number of a step in its transaction, and is refused when the node was fenced.
     static let storeStep = """
         INSERT INTO node_step(node, step, fence)
@@ -95,22 +111,30 @@ struct NodeTable {
         """
 
     /// The name of the connection of a node's steps, by which others find it to end it.
-    static func connectionName(of node: some BinaryInteger) -> String {
+    static func connectionName(of node: String) -> String {
         """
-        ('durable-handlers node \(node) in '::text || (
+        ('durable-handlers node '::text || \(node)::text || ' in '::text || (
             SELECT n.oid::text FROM pg_catalog.pg_namespace AS n WHERE n.nspname = pg_catalog.current_schema()))
         """
     }
 
-    /// Ends the connection of a node's steps, and says whether it has ended.
+    /// Whether a connection of `pg_stat_activity` has the name of that of a node's steps, and is not the one that looks.
+    private static func isOfSteps(_ connection: String, of node: String) -> String {
+        """
+        \(connection).datname = pg_catalog.current_database() AND \(connection).pid <> pg_catalog.pg_backend_pid()
+            AND \(connection).application_name = \(connectionName(of: node))
+        """
+    }
+
+    /// Ends the connection of a node's steps. Its columns say whether that has ended, and which other role has one of that name.
     ///
-    /// Anybody may give a connection that name. One of another role is no node's, and may not be ended.
+    /// Anybody may give a connection that name, so one of another role is left alone.
     static func endingConnection(of node: some BinaryInteger) -> String {
         """
-        SELECT coalesce(pg_catalog.bool_and(pg_catalog.pg_terminate_backend(a.pid, 500::bigint)), TRUE)
-        FROM pg_catalog.pg_stat_activity AS a
-        WHERE a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid()
-            AND a.usename = SESSION_USER AND a.application_name = \(connectionName(of: node))
+        SELECT coalesce(pg_catalog.bool_and(
+                CASE WHEN a.usename = SESSION_USER THEN pg_catalog.pg_terminate_backend(a.pid, 500::bigint) ELSE TRUE END), TRUE),
+            pg_catalog.min(CASE WHEN a.usename = SESSION_USER THEN NULL ELSE a.usename::text END)
+        FROM pg_catalog.pg_stat_activity AS a WHERE \(isOfSteps("a", of: "\(node)"))
         """
     }
 
@@ -122,8 +146,10 @@ struct NodeTable {
     private var heldNode: Int?
     /// Since when the server has been seen at work without a gap: nobody could renew anything while it was away.
     private(set) var steadySince: ContinuousClock.Instant
-    /// The nodes whose connection had ended at the last look.
-    var suspects: Set<Int64> = []
+    /// The nodes that were gone at the last look.
+    var suspects: Set<Suspect> = []
+    /// What has kept nodes from being fenced since that was taken.
+    private var complaints: [(node: Int64, reason: String)] = []
     /// When there were other nodes at a look for the last time, also dead ones: what they have committed may not be on the standby.
     var othersSeen: ContinuousClock.Instant?
     var hasLooked = false
@@ -167,7 +193,7 @@ struct NodeTable {
             WITH new AS (INSERT INTO node(is_sharing) VALUES (?) RETURNING id),
                 step AS (INSERT INTO node_step(node, step, fence) SELECT id, 0, id FROM new),
                 old AS (DELETE FROM node_step WHERE ended_at < \(Self.clock) - 86400000)
-            INSERT INTO node_lease(node, until, server, backend, backend_start, ahead)
+            INSERT INTO node_lease(node, until, server_start, backend, backend_start, ahead)
             SELECT id, \(Self.clock) + \(Self.lease), \(Self.server), pg_catalog.pg_backend_pid()::bigint,
                 \(Self.backendStart), ?::bigint FROM new RETURNING node
             """, [isSharing ? 1 : 0, clock.ahead]
@@ -184,12 +210,20 @@ struct NodeTable {
         if heldNode == node { return }
         try connection.executeOnce(
             """
-            UPDATE node_lease SET server = \(Self.server), backend = pg_catalog.pg_backend_pid()::bigint,
+            UPDATE node_lease SET server_start = \(Self.server), backend = pg_catalog.pg_backend_pid()::bigint,
                 backend_start = \(Self.backendStart)
             WHERE node = ?
             """, [node])
         heldNode = node
     }
+
+    /// Takes what has kept nodes from being fenced. It is reported once nothing else needs the connection.
+    mutating func takeComplaints() -> [(node: Int64, reason: String)] {
+        defer { complaints = [] }
+        return complaints
+    }
+
+    mutating func complain(_ node: Int64, _ reason: String) { complaints.append((node, reason)) }
 
     /// Whether there are other nodes, or were shortly before.
     var hasOthers: Bool {

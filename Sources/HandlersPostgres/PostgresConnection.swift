@@ -31,8 +31,8 @@ final class PostgresConnection: SQLConnection {
     let options: PostgresSettings
     let isReader: Bool
     var link: PostgresLink?
-    /// Whether it has reached a server that fits.
-    private var wasConnected = false
+    /// Whether a server that fits was reached, so that one that is away is waited for.
+    private var wasConnected: Bool
     private(set) var mode = Mode.optimistic
     /// Why the step that failed is to be run again.
     private(set) var repetition: Repetition?
@@ -67,8 +67,10 @@ final class PostgresConnection: SQLConnection {
         case carefully, afterConflict, onNewConnection, asNewNode, withNewStatements
     }
 
-    init(_ options: PostgresSettings, isReader: Bool) {
+    /// - Parameter wasConnected: Whether another connection has reached a server that fits.
+    init(_ options: PostgresSettings, isReader: Bool, wasConnected: Bool = false) {
         path = options.name
+        self.wasConnected = wasConnected
         self.options = options
         self.isReader = isReader
     }
@@ -185,7 +187,7 @@ final class PostgresConnection: SQLConnection {
         openNumber = number
         if calledNumber == number { return }
         try link.send(
-            "SELECT pg_catalog.set_config('application_name'::text, \(NodeTable.connectionName(of: number)), false)"
+            "SELECT pg_catalog.set_config('application_name'::text, \(NodeTable.connectionName(of: "\(number)")), false)"
         )
         // By itself: with the transaction that follows it would be rolled back.
         try link.receive(isLast: true)

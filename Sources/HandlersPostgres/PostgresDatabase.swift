@@ -11,7 +11,11 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
     init(_ options: PostgresSettings) throws(HandlerError) {
         self.options = options
         steps = PostgresConnection(options, isReader: false)
-        readers = ReaderPool { PostgresConnection(options, isReader: true) }
+        readers = ReaderPool { isAwaited in
+            var options = options
+            if !isAwaited { options.outageLimit = .zero }
+            return PostgresConnection(options, isReader: true, wasConnected: true)
+        }
         // So that a wrong address or a refused server is an error of opening the store.
         _ = try steps.connected()
     }

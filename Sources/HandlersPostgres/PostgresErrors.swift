@@ -81,7 +81,7 @@ struct PostgresError: Error {
     func connectionError(_ path: String, verifies: Bool) -> HandlerError {
         let certificate =
             verifies
-            ? "; name the certificate of its authority as sslrootcert and its own name as host, renew a certificate that has expired, and let the server ask for scram-sha-256; only an explicit sslmode takes less"
+            ? "; name the certificate of its authority as sslrootcert and its own name as host, renew a certificate that has expired, and let the server ask for scram-sha-256; only another explicit sslmode takes less"
             : ""
         return HandlerError(
             .databaseUnavailable,

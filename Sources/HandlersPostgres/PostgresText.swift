@@ -66,8 +66,9 @@ enum PostgresText {
             "lower(hex(randomblob(16)))", with: "replace(gen_random_uuid()::text, '-', '')")
     }
 
-    /// Returns whether a text of `sqlite_schema` is one `CREATE TABLE` with columns, or one `CREATE INDEX`, and makes it in the schema of
-    /// the store. SQLite writes them so itself; somebody else may have written anything there.
+    /// Returns whether a text of `sqlite_schema` is one `CREATE TABLE` with columns, or one `CREATE INDEX`, makes it in the schema of
+    /// the store, and calls no function for its rows but harmless ones. SQLite writes them so itself; somebody else may have written
+    /// anything there.
     static func makesTableOrIndex(_ sql: String) -> Bool {
         var tokens = Tokens(sql).filter { !Tokens.isSpace($0) }.map {
             String(decoding: $0, as: UTF8.self)
@@ -91,7 +92,9 @@ enum PostgresText {
             _ = take("UNIQUE")
             guard take("INDEX"), takeName(), take("ON") else { return false }
         }
-        guard takeName(), tokens.first == "(", !tokens.contains(";") else { return false }
+        guard takeName(), tokens.first == "(", !tokens.contains(";"), callsHarmless(tokens.dropFirst()) else {
+            return false
+        }
         if !isTable { return true }
         // After its columns a table of SQLite has nothing but these. One that is made of a query has none.
         var depth = 0
@@ -102,6 +105,28 @@ enum PostgresText {
         guard let end else { return false }
         return tokens[(end + 1)...].allSatisfy {
             ["WITHOUT", "ROWID", "STRICT", ","].contains($0.uppercased())
+        }
+    }
+
+    /// What may come before a parenthesis in a table or an index of a file: words of the language, types with a length, and functions
+    /// that only compute. A server has others that end connections or read files, with the rights of the store.
+    private static let harmless: Set<String> = [
+        "AND", "AS", "BETWEEN", "CASE", "CAST", "CHECK", "DEFAULT", "ELSE", "IN", "IS", "KEY", "LIKE", "NOT",
+        "OR",
+        "THEN", "UNIQUE", "WHEN", "WHERE", "CHAR", "CHARACTER", "DECIMAL", "NUMERIC", "VARCHAR", "VARYING",
+        "ABS",
+        "COALESCE", "HEX", "LENGTH", "LOWER", "LTRIM", "NULLIF", "RANDOMBLOB", "REPLACE", "ROUND", "RTRIM",
+        "SUBSTR",
+        "TRIM", "UPPER",
+    ]
+
+    private static func callsHarmless(_ tokens: ArraySlice<String>) -> Bool {
+        tokens.indices.dropFirst().allSatisfy { index in
+            guard tokens[index] == "(", let first = tokens[index - 1].utf8.first else { return true }
+            let isName = first == UInt8(ascii: "\"") || Tokens.isWord(first)
+            // The columns of another table follow its name.
+            let isReference = index - 2 >= tokens.startIndex && tokens[index - 2].uppercased() == "REFERENCES"
+            return !isName || isReference || harmless.contains(tokens[index - 1].uppercased())
         }
     }
 

@@ -72,8 +72,7 @@ public struct UploadError: DetailedError, CodedError, Hashable, Codable {
 
     /// Whether a new slot cannot help.
     var isFinal: Bool {
-        [.tooLarge, .fileMissing, .fileChanged, .fileUnreadable, .invalidFile, .privateAddress]
-            .contains(code)
+        [.tooLarge, .fileMissing, .fileChanged, .fileUnreadable, .invalidFile].contains(code)
     }
 }
 

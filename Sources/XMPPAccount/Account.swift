@@ -257,7 +257,7 @@ public final class Account: Sendable {
         thread.withLock { $0.take() }?.join()
         awaited.endAll()
         if let news { news.remove(id) } else { store.removeNeighborListener(mailbox) }
-        for module in modules.modules.reversed() { module.hooks.stop?(self) }
+        for module in modules.modules.reversed() { await module.hooks.stop?(self) }
     }
 
     /// Closes like ``close()`` once the running async handlers have ended.

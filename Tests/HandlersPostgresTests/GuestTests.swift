@@ -116,7 +116,8 @@ import Testing
     )
     func sameName() throws {
         let scene = try RoleScene()
-        let store = try scene.open()
+        let lines = LogLines()
+        let store = try scene.open(log: lines.log)
         let schema = try scene.database.query("SELECT '\(scene.owner)'::regnamespace::oid::bigint")
         let guest = try scene.connectGuest(" application_name='durable-handlers node 100 in \(schema)'")
         try addDead(100...100, scene)
@@ -124,7 +125,9 @@ import Testing
         try runner.start()
         defer { runner.close() }
         #expect(try becomesTrue(before: .now + .seconds(20)) { try count(100, scene) == "0" })
-        // It was left alone.
+        // It was left alone, and may be a machine's that logs in as another role.
+        let found = lines.with("node 100 ")
+        #expect(found.count == 1 && found.first?.contains("role \(scene.guest)") == true, "\(found)")
         #expect(try guest.firstOnce("SELECT 1") { $0.integer(0) } == 1)
     }
 
@@ -153,6 +156,50 @@ import Testing
         let other = try scene.open()
         store.notifyOthers()
         #expect(becomesTrue(before: .now + .seconds(20)) { other.notificationsByOthers > 0 })
+    }
+
+    @Test("G5 a fence waits for a transaction that holds the lease for much less than a lease")
+    func fenceLimit() throws {
+        let scene = try RoleScene()
+        let store = try scene.open()
+        try scene.database.query(
+            """
+            CREATE TABLE \(scene.owner).told(wait TEXT); ALTER TABLE \(scene.owner).told OWNER TO \(scene.owner);
+            CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                INSERT INTO \(scene.owner).told VALUES (current_setting('lock_timeout')); RETURN OLD; END $$;
+            CREATE TRIGGER tell BEFORE DELETE ON \(scene.owner).node_lease FOR EACH ROW EXECUTE FUNCTION tell()
+            """)
+        try addDead(100...100, scene)
+        #expect(
+            try becomesTrue(before: .now + .seconds(20)) {
+                try scene.database.query("SELECT count(*) FROM \(scene.owner).told") == "1"
+            })
+        #expect(try scene.database.query("SELECT wait FROM \(scene.owner).told") == "200ms")
+        withExtendedLifetime(store) {}
+    }
+
+    @Test("G5 a log may use the store: what keeps a node from being fenced is reported with no lock held")
+    func logUsesStore() throws {
+        let scene = try RoleScene()
+        let (current, hasLooked) = (Kept<HandlerStore?>(nil), Monitor<Bool?>(nil))
+        let log = HandlerLog { entry in
+            guard entry.message.contains("node 100 "), let store = current.withLock({ $0 }) else { return }
+            let isAlive = Monitor<Bool?>(nil)
+            // On a thread of its own, so that a lock that is held fails this test, and does not stop it.
+            _ = try? SystemThread("looking") {
+                isAlive.withLock { $0 = store.isAlive(slot: store.slotNumber) }
+            }
+            let found = isAlive.wait(limit: .seconds(20)) { $0 }
+            hasLooked.withLock { $0 = found != nil }
+        }
+        let store = try scene.open(log: log)
+        current.withLock { $0 = store }
+        defer { current.withLock { $0 = nil } }
+        let schema = try scene.database.query("SELECT '\(scene.owner)'::regnamespace::oid::bigint")
+        let guest = try scene.connectGuest(" application_name='durable-handlers node 100 in \(schema)'")
+        try addDead(100...100, scene)
+        #expect(hasLooked.wait(limit: .seconds(40)) { $0 } == true)
+        withExtendedLifetime(guest) {}
     }
 
     // MARK: Names

@@ -33,57 +33,41 @@ import Testing
 
     @Test("G6 a step waits for a database that is away, and is stored once when it is back")
     func outage() throws {
-        let server = try PostgresServer()
-        try server.start()
-        defer { server.close() }
-        let database = try server.makeDatabase()
-        defer { withExtendedLifetime(database) {} }
-        let store = try openStore(database)
-        server.kill()
-        let runs = Atomic<Int>(0)
-        let stepping = try SystemThread("stepping") {
-            try? store.step { step in
-                runs.add(1, ordering: .relaxed)
-                try step.write("INSERT INTO note(text) VALUES ('a')")
+        try withOwnServer { server, store in
+            try whileAway(server) {
+                try? store.step { try $0.write("INSERT INTO note(text) VALUES ('a')") }
             }
+            #expect(try store.texts() == ["a"])
         }
-        // It has found the server away by now, or finds it back: both must be stored.
-        SystemThread.sleep(microseconds: 300_000)
-        try server.start()
-        stepping.join()
-        #expect(try store.texts() == ["a"])
     }
 
     /// A server of its own, whose commits wait for a standby that is not there.
     private func withWaitingCommit(
         end command: String, _ check: (_ runs: Int, _ texts: [String]) throws -> Void
     ) throws {
-        let server = try PostgresServer()
-        try server.start()
-        defer { server.close() }
-        let database = try server.makeDatabase()
-        let store = try openStore(database)
-        try server.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-        try server.query("SELECT pg_reload_conf()")
-        // Processes that were there know it after their next statement.
-        try server.query("CHECKPOINT")
-        let runs = Atomic<Int>(0)
-        let stepping = try SystemThread("stepping") {
-            try? store.step { step in
-                runs.add(1, ordering: .relaxed)
-                try step.write("INSERT INTO note(text) VALUES ('a')")
+        try withOwnServer { server, store in
+            try server.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+            try server.query("SELECT pg_reload_conf()")
+            // Processes that were there know it after their next statement.
+            try server.query("CHECKPOINT")
+            let runs = Atomic<Int>(0)
+            let stepping = try SystemThread("stepping") {
+                try? store.step { step in
+                    runs.add(1, ordering: .relaxed)
+                    try step.write("INSERT INTO note(text) VALUES ('a')")
+                }
             }
+            let waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            try #require(
+                try becomesTrue(before: .now + .seconds(40)) {
+                    try server.query("SELECT count(*) \(waiting)") == "1"
+                })
+            try server.query("ALTER SYSTEM RESET synchronous_standby_names")
+            try server.query("SELECT \(command)(pid) \(waiting)")
+            try server.query("SELECT pg_reload_conf()")
+            stepping.join()
+            try check(runs.load(ordering: .relaxed), try store.texts())
         }
-        let waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-        try #require(
-            try becomesTrue(before: .now + .seconds(40)) {
-                try server.query("SELECT count(*) \(waiting)") == "1"
-            })
-        try server.query("ALTER SYSTEM RESET synchronous_standby_names")
-        try server.query("SELECT \(command)(pid) \(waiting)")
-        try server.query("SELECT pg_reload_conf()")
-        stepping.join()
-        try check(runs.load(ordering: .relaxed), try store.texts())
     }
 
     @Test(

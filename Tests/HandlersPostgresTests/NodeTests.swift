@@ -23,18 +23,6 @@ import Testing
         try body()
     }
 
-    /// Waits until a node has named the connection by whose end others notice its death at once.
-    private static func expectConnection(of store: HandlerStore, _ database: TestDatabase) throws {
-        try eventually {
-            try database.query(
-                """
-                SELECT count(*) FROM pg_stat_activity JOIN node_lease ON pid = backend
-                WHERE node = \(store.slotNumber) AND server = \(NodeTable.server)
-                    AND node_lease.backend_start = extract(epoch FROM pg_stat_activity.backend_start) * 1000000
-                """) == "1"
-        }
-    }
-
     private static let lease = "SELECT coalesce(lease, 0) || ' ' || state || ' ' || deaths FROM handler"
 
     // MARK: The fence
@@ -52,7 +40,7 @@ import Testing
             #expect(try store.texts() == ["2"])
             #expect(numbers == [old, store.slotNumber])
             #expect(store.slotNumber != old)
-            try Self.expectConnection(of: store, database)
+            try expectConnection(of: store.slotNumber, database)
         }
     }
 
@@ -128,49 +116,6 @@ import Testing
     }
 
     // MARK: Deaths
-
-    @Test(
-        "G5 a node whose connection has ended is under suspicion, whether or not its process number was given again",
-        arguments: [
-            ("pid + 1000000", "0", "server", true), ("pid", "start + 1", "server", true),
-            ("pid", "start", "server", false), ("pid + 1000000", "0", "server + 1", false),
-            ("pid + 1000000", "0", "NULL", false),
-        ])
-    func suspects(process: String, start: String, server: String, isGone: Bool) throws {
-        let database = try PostgresServer.shared.makeDatabase()
-        let store = try openStore(database)
-        var other = try NodeTable(
-            PostgresSettings(database.connection(), durability: .onPrimary), isReconnection: false)
-        try database.query(
-            """
-            INSERT INTO node(id, is_sharing) VALUES (100, 0);
-            INSERT INTO node_lease(node, until, server, backend, backend_start)
-                SELECT 100, 9999999999999, \(server), \(process), \(start)
-                FROM (SELECT server, backend AS pid, backend_start AS start FROM node_lease) AS first
-            """)
-        _ = try other.bury(besides: store.slotNumber) { _, _ in }
-        #expect(other.suspects == (isGone ? [100] : []))
-    }
-
-    @Test(
-        "G5 nodes that have lost their connections together are dead at the second look, but for one that has just come back itself",
-        arguments: [false, true])
-    func allLinesLost(isReconnection: Bool) throws {
-        let database = try PostgresServer.shared.makeDatabase()
-        // It makes the tables.
-        do { _ = try openStore(database) }
-        try database.query(
-            """
-            INSERT INTO node(id, is_sharing) VALUES (100, 0);
-            INSERT INTO node_lease(node, until, server) VALUES (100, 9999999999999, \(NodeTable.server))
-            """)
-        var table = try NodeTable(
-            PostgresSettings(database.connection(), durability: .onPrimary), isReconnection: isReconnection)
-        for _ in 0..<2 { _ = try table.bury(besides: 1) { _, _ in } }
-        #expect(table.suspects == [100])
-        let leases = try database.query("SELECT count(*) FROM node_lease")
-        #expect(leases == (isReconnection ? "1" : "0"))
-    }
 
     @Test("G5 a node is recovered by one thread at a time")
     func recoversOnce() throws {
@@ -288,7 +233,7 @@ import Testing
         stepping.join()
         #expect(try cutOff.texts() == ["a"])
         #expect(cutOff.slotNumber != old)
-        try Self.expectConnection(of: cutOff, database)
+        try expectConnection(of: cutOff.slotNumber, database)
         withExtendedLifetime(database) {}
     }
 
@@ -394,8 +339,11 @@ import Testing
         try database.query(
             "CREATE ROLE \(role) LOGIN CONNECTION LIMIT 2; CREATE SCHEMA AUTHORIZATION \(role)")
         do {
-            let store = try openStore(
-                PostgresSettings(database.connection() + " user=\(role)", durability: .onPrimary))
+            var settings = try PostgresSettings(
+                database.connection() + " user=\(role)", durability: .onPrimary)
+            // A read of the program would wait for a connection.
+            settings.outageLimit = .zero
+            let store = try openStore(settings)
             #expect(code { try store.read { _ in } } == .databaseUnavailable)
             let runner = try HandlerRunner(store)
             defer { runner.close() }

@@ -72,6 +72,9 @@ import Testing
     private static let readers =
         "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE '%node%' AND application_name = 'durable-handlers'"
 
+    private static let endingReads =
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query LIKE '%text FROM note%' AND pid <> pg_backend_pid()"
+
     @Test("G4 a read on a connection that the server has closed, before it or within it, connects again")
     func closed() throws {
         try withStore { store, database in
@@ -83,37 +86,49 @@ import Testing
             let runs = Atomic<Int>(0)
             let texts = try store.read { snapshot in
                 let found = try snapshot.all("SELECT text FROM note") { $0.text(0) }
-                if runs.add(1, ordering: .relaxed).newValue == 1 {
-                    try database.query(
-                        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query LIKE '%text FROM note%' AND pid <> pg_backend_pid()"
-                    )
-                }
+                if runs.add(1, ordering: .relaxed).newValue == 1 { try database.query(Self.endingReads) }
                 return found + (try snapshot.all("SELECT text FROM note") { $0.text(0) })
             }
             #expect(texts == ["a", "a"] && runs.load(ordering: .relaxed) == 2)
         }
     }
 
-    @Test("G6 a read waits for a server that is away, as a step does")
-    func outage() throws {
-        let server = try PostgresServer()
-        try server.start()
-        defer { server.close() }
-        let database = try server.makeDatabase()
-        let store = try openStore(database)
-        try store.step { try $0.write("INSERT INTO note(text) VALUES ('a')") }
-        #expect(try store.texts() == ["a"])
-        server.kill()
-        let found = Mutex<[String]?>(nil)
-        let reading = try SystemThread("reading") {
-            let texts = try? store.texts()
-            found.withLock { $0 = texts }
+    @Test(
+        "G6 a read waits for a server that is away, as a step does, also the first one",
+        arguments: [false, true])
+    func outage(isFirst: Bool) throws {
+        try withOwnServer { server, store in
+            try store.step { try $0.write("INSERT INTO note(text) VALUES ('a')") }
+            if !isFirst {
+                let texts = try store.texts()
+                #expect(texts == ["a"])
+            }
+            let found = Mutex<[String]?>(nil)
+            try whileAway(server) {
+                let texts = try? store.texts()
+                found.withLock { $0 = texts }
+            }
+            #expect(found.withLock { $0 } == ["a"])
         }
-        SystemThread.sleep(microseconds: 300_000)
-        try server.start()
-        reading.join()
-        #expect(found.withLock { $0 } == ["a"])
-        withExtendedLifetime(database) {}
+    }
+
+    @Test("G4 a read that has started a step does not run again: the step would be done twice")
+    func startsStep() throws {
+        try withStore { store, database in
+            let runs = Atomic<Int>(0)
+            let lost = code {
+                try store.read { snapshot in
+                    runs.add(1, ordering: .relaxed)
+                    _ = try snapshot.all("SELECT text FROM note") { $0.text(0) }
+                    try store.step { try $0.write("INSERT INTO note(text) VALUES ('a')") }
+                    try database.query(Self.endingReads)
+                    _ = try snapshot.all("SELECT text FROM note") { $0.text(0) }
+                }
+            }
+            #expect(lost == .databaseUnavailable && runs.load(ordering: .relaxed) == 1)
+            let texts = try store.texts()
+            #expect(texts == ["a"])
+        }
     }
 
     // MARK: Warnings

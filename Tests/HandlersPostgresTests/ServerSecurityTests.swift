@@ -92,7 +92,8 @@ import XMPPTestKit
         let (text, error) = try given { "host=0.0.0.0 port=\($0) user=bots password=opensesame dbname=bots" }
         #expect(!text.contains("opensesame"))
         #expect(error?.code == .databaseUnavailable)
-        #expect(error?.message.contains("only an explicit sslmode takes less") == true, "\(error as Any)")
+        #expect(
+            error?.message.contains("only another explicit sslmode takes less") == true, "\(error as Any)")
         let explicit = try given {
             "host=0.0.0.0 port=\($0) user=bots password=opensesame dbname=bots sslmode=prefer connect_timeout=3"
         }

@@ -1,5 +1,8 @@
 import Handlers
+import Platform
 import TestServers
+import TestSupport
+import Testing
 
 @testable import HandlersPostgres
 
@@ -60,6 +63,26 @@ func withStore(_ body: (HandlerStore, TestDatabase) throws -> Void) throws {
     try body(try openStore(database), database)
 }
 
+/// Lends a store on a server of its own, which the test may kill.
+func withOwnServer(_ body: (PostgresServer, HandlerStore) throws -> Void) throws {
+    let server = try PostgresServer()
+    try server.start()
+    defer { server.close() }
+    let database = try server.makeDatabase()
+    try body(server, try openStore(database))
+    withExtendedLifetime(database) {}
+}
+
+/// Runs `body` on a thread while a server is away, and starts the server again.
+func whileAway(_ server: PostgresServer, _ body: @escaping @Sendable () -> Void) throws {
+    server.kill()
+    let waiting = try SystemThread("waiting", body)
+    // It has found the server away by now, or finds it back: both must succeed.
+    SystemThread.sleep(microseconds: 300_000)
+    try server.start()
+    waiting.join()
+}
+
 extension HandlerStore {
     func texts() throws -> [String] {
         try read { snapshot in try snapshot.all("SELECT text FROM note ORDER BY id") { $0.text(0) } }
@@ -72,4 +95,17 @@ func code(_ body: () throws -> Void) -> ErrorCode<HandlerError>? {
         try body()
         return nil
     } catch { return (error as? HandlerError)?.code }
+}
+
+/// Waits until a node has named the connection by whose end others notice its death at once.
+func expectConnection(of node: Int, _ database: TestDatabase) throws {
+    let isNamed = try becomesTrue(before: .now + .seconds(40)) {
+        try database.query(
+            """
+            SELECT count(*) FROM pg_stat_activity JOIN node_lease ON pid = backend
+            WHERE node = \(node) AND server_start = \(NodeTable.server)
+                AND node_lease.backend_start = extract(epoch FROM pg_stat_activity.backend_start) * 1000000
+            """) == "1"
+    }
+    try #require(isNamed)
 }

@@ -21,7 +21,8 @@ extension HandlerStore {
     /// On PostgreSQL `body` runs again when its connection was lost, or when tables have changed since the connection was used last. A
     /// database that is away is waited for as by a step, up to 30 s.
     ///
-    /// - Parameter body: The work; short and synchronous. It may begin a step, which commits apart from the read.
+    /// - Parameter body: The work; short and synchronous. It may start a step of this store, which commits apart from the read; then it
+    ///   does not run again, and throws what it would have run again for.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws; ``HandlerError`` when the store fails, or `nestedStep` inside a step or another read.
     public func read<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
@@ -48,7 +49,7 @@ extension HandlerStore {
     func look<R>(_ body: (Transaction) throws -> R) throws -> R {
         guard isOnServer else { return try step { try body($0.transaction) } }
         do {
-            return try lookers.read(time, isFixed: false, isAwaited: false) { snapshot in
+            return try lookers.read(time, isFixed: false) { snapshot in
                 try body(
                     Transaction(
                         connection: snapshot.connection, registry: registry, role: role, slot: slot, log: log,

@@ -318,6 +318,7 @@ public final class HandlerStore: Sendable {
                 .nestedStep,
                 "a step was started inside a step; pass the outer step on and write through it")
         }
+        database.readers.startsStep()
         var committed: Result<(R, Transaction), any Error>?
         lock.withLock { _ in
             threadInStep.store(thread, ordering: .relaxed)

@@ -4,42 +4,51 @@ import Platform
 ///
 /// `@unchecked Sendable`: a connection is used by the thread that took it out of `idle`, and by no other.
 package final class ReaderPool: @unchecked Sendable {
-    private let open: @Sendable () throws(HandlerError) -> any SQLConnection
+    private let open: @Sendable (_ isAwaited: Bool) throws(HandlerError) -> any SQLConnection
+    /// Whether reads wait for a database that is away.
+    private let isAwaited: Bool
     private let state = Monitor(State())
 
     private struct State {
         var idle: [any SQLConnection] = []
-        /// The threads that read now.
-        var threads: [ThreadID] = []
+        /// The threads that read now, and whether each has started a step meanwhile.
+        var threads: [ThreadID: Bool] = [:]
     }
 
     /// Makes an empty pool.
     ///
-    /// - Parameter open: Opens a connection that only reads.
-    package init(_ open: @escaping @Sendable () throws(HandlerError) -> any SQLConnection) {
+    /// - Parameters:
+    ///   - isAwaited: Whether reads wait for a database that is away, and run again where their connection was lost.
+    ///   - open: Opens a connection that only reads, and waits for the database as `isAwaited` says.
+    package init(
+        isAwaited: Bool = true,
+        _ open: @escaping @Sendable (_ isAwaited: Bool) throws(HandlerError) -> any SQLConnection
+    ) {
+        self.isAwaited = isAwaited
         self.open = open
     }
 
-    /// Makes another pool on the same database, for reads that must not wait for those of the program.
-    func another() -> ReaderPool { ReaderPool(open) }
+    /// Makes another pool on the same database, for reads that wait neither for those of the program nor for a database that is away.
+    func another() -> ReaderPool { ReaderPool(isAwaited: false, open) }
+
+    /// Notes that the calling thread starts a step. If it reads now, that read does not run again: the step would be done twice.
+    func startsStep() { state.withLock { $0.threads[.current]? = true } }
 
     /// Lends the state that was committed last to `body`, once fewer than ``HandlerStore/maximumReads`` run.
     ///
     /// - Parameters:
     ///   - time: The clock for ``Snapshot/now``.
     ///   - isFixed: Whether `body` gets the state of this moment, and not that of its first statement.
-    ///   - isAwaited: Whether it waits for a database that is away, and runs `body` again where its connection was lost. It does so in any
-    ///     case where tables have changed since the connection was used last.
+    ///   - body: The work. It runs again where tables have changed since the connection was used last, or where that was lost.
     func read<R>(
-        _ time: TimeSource, isFixed: Bool = true, isAwaited: Bool = true,
-        _ body: (borrowing Snapshot) throws -> R
+        _ time: TimeSource, isFixed: Bool = true, _ body: (borrowing Snapshot) throws -> R
     ) throws -> R {
         let idle = try enter()
         var kept: (any SQLConnection)?
         defer { leave(kept) }
-        let connection = try idle ?? open()
+        let connection = try idle ?? open(isAwaited)
         do {
-            let result = try repeating(connection, isAwaited) {
+            let result = try repeating(connection) {
                 try Snapshot.lend(
                     of: Connection(connection), time,
                     check: { () throws(HandlerError) in if isFixed { try connection.checkIsStore() } },
@@ -54,18 +63,19 @@ package final class ReaderPool: @unchecked Sendable {
         }
     }
 
-    private func repeating<R>(
-        _ connection: any SQLConnection, _ isAwaited: Bool, _ read: () throws -> R
-    ) throws -> R {
+    private func repeating<R>(_ connection: any SQLConnection, _ read: () throws -> R) throws -> R {
         while true {
             do {
                 return try read()
             } catch {
                 let isLost = (error as? HandlerError)?.isStorageFailure == true
-                guard isAwaited || !isLost, try connection.runsAgain() else { throw error }
+                guard isAwaited || !isLost, !hasStartedStep, try connection.runsAgain() else { throw error }
             }
         }
     }
+
+    /// Whether the calling thread has started a step in its read.
+    private var hasStartedStep: Bool { state.withLock { $0.threads[.current] == true } }
 
     /// Closes the connections. A store does so before it closes its own, which as the last one removes the log; one that
     /// only reads cannot.
@@ -75,9 +85,9 @@ package final class ReaderPool: @unchecked Sendable {
     private func enter() throws(HandlerError) -> (any SQLConnection)? {
         let thread = ThreadID.current
         let place = state.wait(limit: nil) { state -> Place? in
-            if state.threads.contains(thread) { return .nested }
+            if state.threads[thread] != nil { return .nested }
             guard state.threads.count < HandlerStore.maximumReads else { return nil }
-            state.threads.append(thread)
+            state.threads[thread] = false
             return .free(state.idle.popLast())
         }
         // Without a limit it waits until there is one.
@@ -98,7 +108,7 @@ package final class ReaderPool: @unchecked Sendable {
     private func leave(_ connection: (any SQLConnection)?) {
         let thread = ThreadID.current
         state.withLock { state in
-            state.threads.removeAll { $0 == thread }
+            state.threads[thread] = nil
             if let connection { state.idle.append(connection) }
         }
     }

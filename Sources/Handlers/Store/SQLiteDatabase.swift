@@ -19,7 +19,7 @@ final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
             path: path, synchronous: synchronous, busyTimeout: busyTimeout, files: files)
         let filePath = file.filePath
         let number = files.number(of: filePath)
-        readers = ReaderPool { () throws(HandlerError) in
+        readers = ReaderPool { _ throws(HandlerError) in
             let reader = try SQLiteConnection(reading: filePath, busyTimeout: busyTimeout, files: files)
             // Each read asks whether the name still leads to the connection's file, but not to the store's.
             guard files.number(of: filePath) == number else { throw reader.hasMoved() }

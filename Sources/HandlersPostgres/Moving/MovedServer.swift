@@ -157,7 +157,7 @@ final class MovedServer: MovedDatabase {
         guard PostgresText.makesTableOrIndex(text) else {
             throw HandlerError(
                 .databaseForeign,
-                "a table or an index of the store that is left is not made by one CREATE TABLE or CREATE INDEX (\(text.prefix(200))), so it is not made here; make it in the schema of a module. Nothing was changed"
+                "a table or an index of the store that is left is not made by one CREATE TABLE or CREATE INDEX with simple functions (\(text.prefix(200))), so it is not made here; make it in the schema of a module. Nothing was changed"
             )
         }
         server.noteWrite()

@@ -41,6 +41,7 @@ extension SocketAddress {
         (0x6440_0000, 10),  // shared by the customers of a carrier (RFC 6598)
         (0x7F00_0000, 8),  // loopback (RFC 1122)
         (0xA9FE_0000, 16),  // link-local (RFC 3927): also what clouds tell a machine about itself
+        (0xA83F_8110, 32),  // what Azure tells a machine about itself, at an address that looks public
         (0xAC10_0000, 12),  // private
         (0xC000_0000, 24),  // protocols of the IETF (RFC 6890)
         (0xC000_0200, 24),  // documentation (RFC 5737)

@@ -113,7 +113,8 @@ final class OpeningGate: Sendable {
             let left = (state.inside[server] ?? 1) - 1
             state.inside[server] = left > 0 ? left : nil
             state.free += 1
-            letNextIn(&state)
+            // Two may enter: one more of another server, and then one of this server, of which fewer are inside.
+            while letNextIn(&state) {}
         }
     }
 
@@ -130,7 +131,6 @@ final class OpeningGate: Sendable {
     /// Lets a task of the first server in that may enter; the servers before it keep their order.
     ///
     /// - Returns: Whether there was one.
-    @discardableResult
     private func letNextIn(_ state: inout State) -> Bool {
         for _ in 0..<state.turns.count {
             guard let server = state.turns.popFirst() else { return false }

@@ -57,7 +57,7 @@ extension Account {
             if isWithdrawn.value { changeModules { (try? $0.adding(module)) ?? $0 } }
             throw error
         }
-        module.hooks.stop?(self)
+        await module.hooks.stop?(self)
         return removed
     }
 

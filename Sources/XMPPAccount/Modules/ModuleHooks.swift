@@ -61,10 +61,10 @@ public struct ModuleHooks: Sendable {
     /// module is reset after that.
     public var end: (@Sendable (_ account: Account, _ step: borrowing Step) throws -> Void)?
 
-    /// Stops the module, when the account closes or the module is removed.
+    /// Stops the module, when the account closes or the module is removed, which waits for it.
     ///
     /// Modules that depend on others are stopped before them. Runs outside of any step.
-    public var stop: (@Sendable (_ account: Account) -> Void)?
+    public var stop: (@Sendable (_ account: Account) async -> Void)?
 
     // MARK: Stanzas
 

@@ -118,9 +118,10 @@ struct SessionOpening {
 }
 
 extension AccountError {
-    /// Whether the server broke off or did not understand, as when something is sent that it did not offer.
+    /// Whether the server broke off or did not understand, as when something is sent that it did not offer. One that refuses a login has
+    /// understood.
     fileprivate var isAboutTheStream: Bool {
         [.streamError, .connectionFailed, .protocolViolation].contains(code) && !(cause is TransportError)
-            && (cause as? StreamError)?.condition != .seeOtherHost
+            && !(cause is LoginRefusal) && (cause as? StreamError)?.condition != .seeOtherHost
     }
 }

@@ -19,6 +19,12 @@ import Testing
         "CREATE INDEX zz ON note(text); DROP TABLE app.invoices", "CREATE FUNCTION zz() RETURNS int",
         "/* CREATE TABLE */ DELETE FROM app.invoices", "COPY app.invoices TO PROGRAM 'true'", "",
         "CREATE TABLE zz(a TEXT", "CREATE TABLE zz(a TEXT) -- \n; DROP TABLE app.invoices",
+        "CREATE TABLE zz(a INTEGER CHECK (pg_terminate_backend(a)))",
+        "CREATE TABLE zz(a INTEGER, CHECK (pg_catalog.pg_terminate_backend /* ( */ (a)))",
+        "CREATE TABLE zz(a TEXT DEFAULT (\"pg_read_file\"('/etc/passwd')))",
+        "CREATE TABLE zz(a TEXT, b TEXT GENERATED ALWAYS AS (set_config('role', 'x', false)) STORED)",
+        "CREATE TABLE zz(a INTEGER CHECK (U&\"pg\\005Fsleep\"(a) IS NULL))",
+        "CREATE INDEX zz ON note(evil(text))", "CREATE INDEX zz ON note(text) WHERE app.evil(text)",
     ]
 
     @Test(
@@ -37,6 +43,8 @@ import Testing
             "CREATE TABLE zz(\n    a TEXT /* ; */)\n",
             "CREATE INDEX zz_a ON zz(a, lower(b)) WHERE a IS NOT NULL",
             "CREATE UNIQUE INDEX \"i\" ON \"zz\"(a)",
+            "CREATE TABLE zz(a VARCHAR(10) REFERENCES \"b\"(id), CONSTRAINT c CHECK (length(a) IN (1, 2) AND (a > '')), PRIMARY KEY (a))",
+            "CREATE TABLE zz(a TEXT DEFAULT (lower(hex(randomblob(16)))), FOREIGN KEY (a) REFERENCES b(id))",
         ])
     func taken(text: String) {
         #expect(PostgresText.makesTableOrIndex(text))

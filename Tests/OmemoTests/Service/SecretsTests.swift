@@ -207,34 +207,15 @@ import TestServers
         try world.settle()
         #expect(try b.heard() == ["one blind"])
         var sought = SoughtSecrets()
-        for _ in 0..<5 { try world.receive(message(from: a, to: b, version, &sought), b) }
-        #expect(try b.heard() == [String](repeating: "\(Self.words) blind", count: 5))
-        #expect(sought.occurrences() == 0)
-        await world.close()
-    }
-
-    /// A message whose key the test knows.
-    private func message(
-        from a: World.Client, to b: World.Client, _ version: OmemoVersion, _ sought: inout SoughtSecrets
-    ) throws -> Element {
         let content = OmemoContent(body: Self.words)
         let plaintext =
             version == .legacy
             ? Array(Self.words.utf8) : OmemoEnvelope.bytes(content, from: a.jid.bare, room: nil)
-        var payload = try OmemoPayload.encrypt(plaintext, version)
-        defer { payload.keyMaterial.wipe() }
-        sought.add(payload.keyMaterial)
-        let peer = OmemoAddress(jid: b.jid.bare, device: try b.own.device, version: version)
-        let message = try a.step { step in
-            let own = try #require(try a.omemo.ownDevice.own(in: step))
-            return OmemoEncrypted(
-                version: version, sender: own.device,
-                keys: [try a.omemo.encrypt(payload.keyMaterial, for: peer, own: own, in: step)],
-                iv: payload.iv, payload: payload.ciphertext)
+        for _ in 0..<5 {
+            try world.receive(a.message(plaintext, to: b, version) { sought.add($0) }, b)
         }
-        var stanza = OmemoService.stanza([message], to: b.jid.bare, id: StanzaID.random(), type: .chat)
-            .element
-        stanza["from"] = a.jid.foreignText
-        return stanza
+        #expect(try b.heard() == [String](repeating: "\(Self.words) blind", count: 5))
+        #expect(sought.occurrences() == 0)
+        await world.close()
     }
 }

@@ -93,6 +93,21 @@ import Testing
         #expect(order.withLock { $0 } == [0, 1, 2, 0, 1])
     }
 
+    @Test("A4 a place that is free again lets in all that may enter then")
+    func both() async throws {
+        let gate = OpeningGate(2, total: 3)
+        for number in [0, 1] { try await gate.enter(server(number)) }
+        var tasks: [Task<Void, any Error>] = []
+        for number in [1, 0] {
+            tasks.append(Task { try await gate.enter(server(number)) })
+            try await eventually("it waits") { gate.count(of: server(number)) == (1, 1) }
+        }
+        gate.leave(server(0))
+        #expect(gate.count(of: server(1)) == (2, 0) && gate.count(of: server(0)) == (1, 0))
+        for task in tasks { task.cancel() }
+        for task in tasks { _ = await task.result }
+    }
+
     @Test("A4 more places for all let in those that wait for them, and at least one server has its own")
     func total() async throws {
         let gate = OpeningGate(2, total: 2)

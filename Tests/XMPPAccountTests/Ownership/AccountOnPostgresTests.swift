@@ -159,8 +159,41 @@ import XMPPTestKit
 
     private static let count = 12
 
+    /// Hosts that share accounts, each with its store. They are closed however a test ends: only then the database goes.
+    private final class SharingHosts: TestResource {
+        private(set) var shares: [AccountShare] = []
+        private let hosts: [AccountHost]
+        let stores: [HandlerStore]
+
+        init(_ count: Int, _ database: TestDatabase) throws {
+            stores = try (0..<count).map { _ in try AccountOnPostgresTests.store(database.connection()) }
+            hosts = try stores.map { _ in try AccountHost() }
+        }
+
+        /// The next host takes its part.
+        @discardableResult
+        func share(
+            _ configurations: [AccountConfiguration],
+            prepare: @escaping @Sendable (Account) async throws -> Void = { _ in }
+        ) -> AccountShare {
+            let index = shares.count
+            let share = hosts[index].share(configurations, in: stores[index], prepare: prepare) {
+                jid, error in
+                Issue.record("\(jid?.description ?? "-"): \(error)")
+            }
+            shares.append(share)
+            return share
+        }
+
+        func close() async {
+            for share in shares { await share.close() }
+            for host in hosts { await host.close() }
+        }
+    }
+
     private static func sharing(
-        _ count: Int = count, _ body: (AccountRig, TestDatabase, [AccountConfiguration]) async throws -> Void
+        _ count: Int = count, hosts: Int,
+        _ body: (AccountRig, TestDatabase, [AccountConfiguration], SharingHosts) async throws -> Void
     )
         async throws
     {
@@ -175,7 +208,9 @@ import XMPPTestKit
                 new.trust = known.trust
                 return new
             }
-            try await body(rig, database, configurations)
+            try await closing(SharingHosts(hosts, database)) { hosts in
+                try await body(rig, database, configurations, hosts)
+            }
         }
         withExtendedLifetime(database) {}
     }
@@ -189,14 +224,9 @@ import XMPPTestKit
 
     @Test("G5 hosts share accounts; what a killed one ran goes on elsewhere with the same sessions")
     func shares() async throws {
-        try await Self.sharing { rig, database, configurations in
-            let store = try Self.store(database.connection())
-            let host = try AccountHost()
-            let share = host.share(configurations, in: store) {
-                try await $0.listen()
-            } failed: { jid, error in
-                Issue.record("\(jid?.description ?? "-"): \(error)")
-            }
+        try await Self.sharing(hosts: 1) { rig, database, configurations, hosts in
+            let store = hosts.stores[0]
+            let share = hosts.share(configurations) { try await $0.listen() }
             try await eventually { rig.server.log.entries.count { $0.event == .bound } == Self.count }
             let program = try ChildProcess(
                 BuiltProduct.path("NodeTestProgram"),
@@ -221,7 +251,6 @@ import XMPPTestKit
             #expect(rig.server.log.entries.count { $0.event == .bound } == Self.count)
             await share.close()
             #expect(try store.number(isOwned) == 0)
-            await host.close()
         }
     }
 
@@ -229,32 +258,22 @@ import XMPPTestKit
         "G6 a host that opens streams keeps the accounts of others for that time, but for no more than ten seconds"
     )
     func keepsWhileOpening() async throws {
-        try await Self.sharing { rig, database, configurations in
-            let stores = try (0..<2).map { _ in try Self.store(database.connection()) }
-            let nodes = stores.map(\.slotNumber)
+        try await Self.sharing(hosts: 2) { rig, _, configurations, hosts in
+            let nodes = hosts.stores.map(\.slotNumber)
             let stuck = try #require(
                 configurations.firstIndex { AccountShare.node(of: $0.jid, among: nodes) == nodes[0] })
-            let hosts = try stores.map { _ in try AccountHost() }
             var own = configurations
             // Nobody answers there.
             own[stuck].server?.port = 1
-            let first = hosts[0].share(own, in: stores[0]) { _ in
-            } failed: { _, error in
-                Issue.record("\(error)")
-            }
+            hosts.share(own)
             try await eventually {
                 rig.server.log.entries.count { $0.event == .bound } == Self.count - 1
             }
             let start = ContinuousClock.now
-            let second = hosts[1].share(configurations, in: stores[1]) { _ in
-            } failed: { _, error in
-                Issue.record("\(error)")
-            }
+            hosts.share(configurations)
             let moved = "SELECT count(*) FROM ownership WHERE slot = \(nodes[1])"
-            try await eventually { try stores[0].number(moved) > 0 }
+            try await eventually { try hosts.stores[0].number(moved) > 0 }
             #expect(start.duration(to: .now) >= .seconds(10))
-            for share in [first, second] { await share.close() }
-            for host in hosts { await host.close() }
         }
     }
 
@@ -264,62 +283,46 @@ import XMPPTestKit
         // An account that waits for a clock waits for ever.
         try await withRig(reconnects: false) { rig in
             let program = try await onThread { try Self.keep(database.connection(), rig) }
-            let store = try Self.store(database.connection())
-            let host = try AccountHost()
-            // The other process shares nothing, so this host takes the account for free.
-            let share = host.share([rig.configuration()], in: store) { _ in
-            } failed: { _, error in
-                Issue.record("\(error)")
+            try await closing(SharingHosts(1, database)) { hosts in
+                // The other process shares nothing, so this host takes the account for free.
+                let share = hosts.share([rig.configuration()])
+                try await eventually {
+                    share.accounts.first?.isHeldElsewhere.load(ordering: .relaxed) == true
+                }
+                program.closeInput()
+                try await eventually { rig.server.log.entries.contains { $0.event == .resumed } }
             }
-            try await eventually {
-                share.accounts.first?.isHeldElsewhere.load(ordering: .relaxed) == true
-            }
-            program.closeInput()
-            try await eventually { rig.server.log.entries.contains { $0.event == .resumed } }
-            await share.close()
-            await host.close()
         }
         withExtendedLifetime(database) {}
     }
 
-    /// Keeps its account from being closed.
+    /// Keeps its account from being closed, without a thread: a thread of Swift's tasks is one of few, which all tests share.
     private struct Clinging: AccountModule {
         static let name = "clinging"
-        let isHeld: Monitor<Bool>
+        /// Ends when the account may be closed; nil for at once.
+        let isHeld: AsyncStream<Never>?
         func register(in hooks: inout ModuleHooks) {
-            // With a limit, so that a test that fails ends.
-            hooks.stop = { _ in _ = isHeld.wait(limit: .seconds(60)) { $0 ? nil : true } }
+            guard let isHeld else { return }
+            hooks.stop = { _ in for await _ in isHeld {} }
         }
     }
 
-    @Test(
-        "G6 a host takes what is free while it gives others back, however long that takes",
-        .enabled(if: ThisProcess.processors > 1, "one thread of tasks is blocked"))
+    @Test("G6 a host takes what is free while it gives others back, however long that takes")
     func takesWhileGivingBack() async throws {
         // Enough that each of three has some.
-        try await Self.sharing(24) { _, database, configurations in
-            let stores = try (0..<3).map { _ in try Self.store(database.connection()) }
-            let nodes = stores.map(\.slotNumber)
+        try await Self.sharing(24, hosts: 3) { _, _, configurations, hosts in
+            let nodes = hosts.stores.map(\.slotNumber)
             let jids = configurations.map(\.jid)
             let clinging = try #require(
                 jids.firstIndex {
                     AccountShare.node(of: $0, among: Array(nodes[..<2])) == nodes[0]
                         && AccountShare.node(of: $0, among: nodes) == nodes[2]
                 })
-            let isHeld = Monitor(true)
-            let hosts = try stores.map { _ in try AccountHost() }
-            func share(_ index: Int) -> AccountShare {
-                var configurations = configurations
-                configurations[clinging].modules.append(
-                    Clinging(isHeld: index == 0 ? isHeld : Monitor(false)))
-                return hosts[index].share(configurations, in: stores[index]) { _ in
-                } failed: { jid, error in
-                    Issue.record("\(jid?.description ?? "-"): \(error)")
-                }
-            }
+            let (isHeld, letGo) = AsyncStream.makeStream(of: Never.self)
+            defer { letGo.finish() }
             func hasPart(_ index: Int, among live: [Int]) throws -> Bool {
                 let part = Set(jids.filter { AccountShare.node(of: $0, among: live) == nodes[index] })
-                let owned = try stores[0].read { snapshot in
+                let owned = try hosts.stores[0].read { snapshot in
                     try snapshot.all(
                         "SELECT jid FROM account JOIN ownership ON account = account.id WHERE slot = ?",
                         nodes[index]
@@ -327,20 +330,22 @@ import XMPPTestKit
                 }
                 return part.count > 0 && Set(owned) == Set(part.map(\.description))
             }
-            var shares = [share(0), share(1)]
+            func share(_ isHeld: AsyncStream<Never>?) -> AccountShare {
+                var configurations = configurations
+                configurations[clinging].modules.append(Clinging(isHeld: isHeld))
+                return hosts.share(configurations)
+            }
+            let (first, second) = (share(isHeld), share(nil))
             try await eventually {
                 try (0..<2).allSatisfy { try hasPart($0, among: Array(nodes[..<2])) }
             }
-            shares.append(share(2))
+            _ = share(nil)
             try await eventually { try (0..<3).allSatisfy { try hasPart($0, among: nodes) } }
             // Its first one still holds the account that it has given back.
-            #expect(shares[0].accounts.contains { $0.configuration.jid == jids[clinging] })
-            await shares[1].close()
+            #expect(first.accounts.contains { $0.configuration.jid == jids[clinging] })
+            await second.close()
             try await eventually { try hasPart(0, among: [nodes[0], nodes[2]]) }
-            #expect(shares[0].accounts.contains { $0.configuration.jid == jids[clinging] })
-            isHeld.withLock { $0 = false }
-            for share in shares { await share.close() }
-            for host in hosts { await host.close() }
+            #expect(first.accounts.contains { $0.configuration.jid == jids[clinging] })
         }
     }
 

@@ -80,6 +80,24 @@ import XMPPTestKit
         }
     }
 
+    @Test(
+        "X6 a login that was sent before the offer and is refused is not repeated at once on a new connection"
+    )
+    func ahead() async throws {
+        try await withRig(reconnects: false) { rig in
+            let account = try await rig.connected()
+            try await account.suspend()
+            rig.server.setScript { element, _ in
+                element.name == "auth" ? .answer([Self.failure("temporary-auth-failure")]) : .pass
+            }
+            func connections() -> Int { rig.server.log.entries.count { $0.event == .connected } }
+            let before = connections()
+            let error = await errorOf { try await account.connect() } as? AccountError
+            #expect(error?.message.contains("temporary-auth-failure") == true)
+            #expect(connections() == before + 1)
+        }
+    }
+
     @Test("X6 an account whose login was refused for a moment gets in by itself")
     func forAMoment() async throws {
         try await withRig { rig in
