@@ -450,9 +450,11 @@ let package = Package(
         .testTarget(
             name: "HandlersLockTests",
             dependencies: [
-                "CSQLite", "Handlers", "Omemo", "PubSub", "PushwakeCommands", "Simulation", "TestServers",
-                "TestThreads", "Upload", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit",
-                "XMPPTransport",
+                "CSQLite", "Handlers", "HandlersPostgres", "Omemo", "PubSub", "PushwakeCommands",
+                "Simulation",
+                "TestServers", "TestSupport", "TestThreads", "Upload", "XMPPAccount", "XMPPCore",
+                "XMPPModules",
+                "XMPPTestKit", "XMPPTransport",
             ]),
     ],
     swiftLanguageModes: [.v6]

@@ -27,7 +27,7 @@ extension Step {
     ///   - event: The event.
     ///   - scope: In whose service it happened; nil for the program as a whole.
     /// - Throws: ``HandlerError`` `argumentNotEncodable` when it cannot be stored or is too large, `tooManyEvents` when too
-    ///   many wait, or the codes of the store.
+    ///   many wait, `invalidKey` when a name has more than 512 bytes, or the codes of the store.
     public func post<Event: DurableEvent>(_ event: Event, in scope: HandlerScope? = nil) throws(HandlerError)
     {
         let payload = try ArgumentCoding.encode(event, named: "the event '\(Event.id)'")
@@ -37,6 +37,8 @@ extension Step {
                 "the event '\(Event.id)' has \(payload.count) bytes, more than \(Transaction.maximumEventBytes); store the content in a table and post its row"
             )
         }
+        try NameBounds.check(Event.id, of: "an event")
+        try NameBounds.check(scope?.rawValue, of: "a scope")
         guard try transaction.mayPost(Event.id, in: scope) else {
             throw HandlerError(
                 .tooManyEvents,

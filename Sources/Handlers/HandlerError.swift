@@ -122,7 +122,8 @@ extension ErrorCode where Failure == HandlerError {
     package static var foreignWait: Self { Self(rawValue: "foreign-wait") }
     /// A calendar cannot be read, or this machine does not know its time zone.
     public static var invalidCalendar: Self { Self(rawValue: "invalid-calendar") }
-    /// A key is empty, too long or holds a character that cannot be stored.
+    /// A key is empty, too long or holds a character that cannot be stored; or the name of a handler, an event, a module or a scope is
+    /// too long.
     public static var invalidKey: Self { Self(rawValue: "invalid-key") }
     /// The name, a limit or a place of a lane is out of its range.
     public static var invalidLane: Self { Self(rawValue: "invalid-lane") }

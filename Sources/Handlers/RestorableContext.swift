@@ -130,7 +130,7 @@ public struct HandlerScope: PrintedRawValue, RawRepresentable, Hashable, Sendabl
     public let rawValue: String
     /// Makes a scope.
     ///
-    /// - Parameter rawValue: What is stored; the same in every process and never changed.
+    /// - Parameter rawValue: What is stored: 512 bytes of UTF-8 at most, the same in every process and never changed.
     public init(rawValue: String) { self.rawValue = rawValue }
     package init(_ name: String) { rawValue = name }
 }

@@ -19,7 +19,7 @@ package struct InboundRequestTable: Sendable {
 
     /// Returns whether one more request may be opened.
     package func hasRoom(for iq: IQ, in step: borrowing Step) throws(HandlerError) -> Bool {
-        guard iq.id.token != nil else { return false }
+        guard ForeignBounds.fitKey(Self.peer(iq), iq.id) else { return false }
         let (bare, limit) = (iq.from?.bare.description ?? "", Self.maximumEach)
         // '0' follows '/': between them are the full addresses of that bare one.
         return try step.first(

@@ -76,6 +76,13 @@ extension Account {
             throw AccountError(
                 .invalidStanza, "an <iq/> of type '\(iq.type.rawValue)' asks nothing; send a get or a set")
         }
+        // It is a part of a key of the table of requests.
+        guard iq.id.token != nil else {
+            throw AccountError(
+                .invalidStanza,
+                "the id of a request has \(ForeignBounds.token) bytes at most, and this one has \(iq.id.utf8.count)"
+            )
+        }
         try checkRoom(in: step)
         let xml = Serializer().bytes(try filtered(outgoing: iq.element, in: step))
         try checkSize(xml, in: step)
@@ -206,9 +213,19 @@ extension Account {
         return true
     }
 
+    /// Sends a message that the library makes by itself out of text of others, such as a receipt. One that this text makes larger
+    /// than every server takes is not sent but reported: it would end the stream.
+    package func sendUnasked(_ message: Message, in step: borrowing Step) throws {
+        guard StanzaLimit.fits(message.element) else {
+            return ignore(message.element, Self.tooLargeOfOthers, after: step)
+        }
+        try send(message, in: step)
+    }
+
     /// Answers an inbound request. Where too many stanzas wait to be sent the answer is dropped and reported: anybody can
-    /// send requests, also while the server takes nothing.
+    /// send requests, also while the server takes nothing. So is one that the sender's id and address alone make too large.
     func reply(_ iq: Element, in step: borrowing Step) throws {
+        guard (iq["id"] ?? "").token != nil else { return ignore(iq, Self.longID, after: step) }
         guard try usingReserve(in: step, { try hasRoom(in: step) }) else {
             let reason = "\(configuration.maximumOutbox) stanzas wait to be sent, so this answer is dropped"
             return ignore(iq, reason, after: step)
@@ -216,11 +233,19 @@ extension Account {
         // Whoever asked shall not wait for an answer that a filter stops, or that the server does not take.
         var xml = Serializer().bytes(
             try filtered(unasked: iq, in: step) ?? refusal(of: iq, .serviceUnavailable))
-        if try isTooLarge(xml, in: step) {
-            xml = Serializer().bytes(try refusal(of: iq, .resourceConstraint))
+        if !StanzaLimit.fits(xml) {
+            let refusal = Serializer().bytes(try refusal(of: iq, .resourceConstraint))
+            guard StanzaLimit.fits(refusal) else {
+                return ignore(iq, Self.tooLargeOfOthers, after: step)
+            }
+            if try isTooLarge(xml, in: step) { xml = refusal }
         }
         try outbox.append(.reply, id: iq["id"], xml: xml, in: step)
     }
+
+    static let longID = "its id is longer than \(ForeignBounds.token) bytes, so it is not answered"
+    private static let tooLargeOfOthers =
+        "not sent: text of others makes it larger than \(StanzaLimit.always) bytes"
 
     private func refusal(of answer: Element, _ condition: OpenName<StanzaError>) throws -> Element {
         let peer = try answer["to"].map { try JID($0) }

@@ -246,9 +246,9 @@ extension AccountLoop {
         case .broken(let fault, let isFresh):
             storeClosed { step in
                 // A stream that ends after a large stanza may have ended because of it.
-                let weight = StanzaLimit.mayBeMeant(by: fault.error) ? StanzaLimit.streamErrorWeight : 1
                 try account.outbox.countRefusal(
-                    session: stream.session, upTo: stream.flushMark, weight: weight, in: step)
+                    session: stream.session, upTo: stream.flushMark,
+                    weight: StanzaLimit.weight(of: fault.error), in: step)
                 if fault.endsSession { try account.sessions.lose(in: step) }
             }
             feed(.streamClosed(fault.error, isFresh: isFresh))

@@ -1,4 +1,5 @@
 import Handlers
+import XMPPCore
 
 extension Account {
     /// Adds to the schema of accounts what a move of the store does in the place that it leaves.
@@ -9,6 +10,10 @@ extension Account {
             // Slots count stores at one place, and no stream is open.
             try step.execute("UPDATE ownership SET owner = NULL, slot = NULL")
             try step.execute("UPDATE session SET open_number = NULL")
+            // An older program has left keys that PostgreSQL has no place for; a character has four bytes at most. A message without a
+            // mark counts as new once.
+            try step.execute(
+                "DELETE FROM seen WHERE length(peer) + length(stanza_id) > ?", ForeignBounds.key / 4)
         }
         return schema
     }

@@ -140,7 +140,7 @@ import XMPPModules
         "UPDATE handler SET due = NULL WHERE due > ?",
         // The store is moved, with every row.
         "SELECT id FROM account ORDER BY id", "UPDATE ownership SET owner = NULL, slot = NULL",
-        "UPDATE session SET open_number = NULL",
+        "UPDATE session SET open_number = NULL", "DELETE FROM seen WHERE length(peer)",
         // Commands of a person.
         "SELECT a.id, a.jid, o.device, o.identity FROM account a",
         "SELECT count(*) FROM message",

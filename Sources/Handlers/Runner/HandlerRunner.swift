@@ -101,6 +101,7 @@ public final class HandlerRunner: Sendable {
     ///     connected, passes false and calls ``setConnected(_:in:)``.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func attach(_ environment: any HandlerEnvironment, isConnected: Bool = true) throws {
+        try NameBounds.check(environment.scope.rawValue, of: "a scope")
         state.withLock { $0.environments[environment.scope] = environment }
         loop.serve(environment.scope, for: self)
         if isConnected { try startConnectedTime(of: environment.scope) }

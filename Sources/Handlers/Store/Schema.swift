@@ -218,9 +218,10 @@ public struct Schema: Sendable {
             """,
         ])
 
-    /// Refuses two schemas of one module.
+    /// Refuses two schemas of one module, and one whose name is too long.
     package static func checkModules(of schemas: [Schema]) throws(HandlerError) {
         var modules: Set<String> = []
+        for schema in schemas { try NameBounds.check(schema.module, of: "a module") }
         for schema in schemas where !modules.insert(schema.module).inserted {
             throw HandlerError(
                 .duplicateSchema,

@@ -32,6 +32,7 @@ extension Transaction {
     }
 
     func bind<Context>(_ handler: Durable<Context>, kind: Kind) throws(HandlerError) -> AnyHandlerID {
+        try NameBounds.check(handler.name, of: "a handler")
         // The columns that a plain handler leaves empty are left out: the statement is the one that runs most.
         let inserted = try connection.insert(
             "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -51,6 +52,8 @@ extension Transaction {
         _ handler: Durable<Context>, kind: Kind, timing: Timing, key: String? = nil,
         relations: Relations = []
     ) throws(HandlerError) -> AnyHandlerID {
+        try NameBounds.check(handler.name, of: "a handler")
+        try NameBounds.check(timing.scope?.rawValue, of: "a scope")
         let caller = registry.definition(named: handler.name).map(Caller.init) ?? .inStep
         let connectedDue = try timing.timeout.map { (timeout) throws(HandlerError) in
             TimeSource.sum(try connectedTime(of: timing.scope), timeout)
@@ -100,6 +103,8 @@ extension Transaction {
         let relations = (place == nil ? [] : Relations.inLane).union(chain == nil ? [] : .inChain)
         let arrival = try place.map { (place) throws(HandlerError) in try self.arrival(at: place) }
         let scope = context.environment?.scope
+        try NameBounds.check(handler.name, of: "a handler")
+        try NameBounds.check(scope?.rawValue, of: "a scope")
         let inserted = try connection.insert(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,

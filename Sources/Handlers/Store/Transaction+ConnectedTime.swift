@@ -43,6 +43,7 @@ extension Transaction {
     func countConnectedTime(
         of scope: HandlerScope?, atMost limit: Duration = Transaction.connectedTimeLimit
     ) throws(HandlerError) -> Duration {
+        try NameBounds.check(scope?.rawValue, of: "a scope")
         let connected = try connectedTime(of: scope, atMost: limit)
         try connection.write(
             """

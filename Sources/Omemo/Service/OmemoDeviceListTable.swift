@@ -47,6 +47,7 @@ package struct OmemoDeviceListTable: Sendable {
             ALTER TABLE omemo_session RENAME COLUMN began_at TO started_at;
             """,
             OmemoTables.retiredPreKeys,
+            OmemoTables.longRooms,
         ], handlers: OmemoService.handlers)
 
     /// A device that is or was on a list.

@@ -20,6 +20,11 @@ extension OmemoService {
 
     /// Performs ``listen(as:_:)`` inside a step.
     package func listen(as key: String, _ handler: Durable<OmemoReceived>, in step: borrowing Step) throws {
+        guard ForeignBounds.fitKey(key) else {
+            throw HandlerError(
+                .invalidKey,
+                "the key of a listener has \(ForeignBounds.key) bytes at most; take a shorter one")
+        }
         try account.listen(as: MessageTaken.id, MessageTaken().durable, in: step)
         let old = try step.first(
             "DELETE FROM omemo_listener WHERE account = ? AND key = ? RETURNING handler", account.id, key

@@ -22,13 +22,12 @@ struct OmemoRoomTable {
     func set(_ members: [JID: ForeignText?], of room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.write(
             "DELETE FROM omemo_room_member WHERE account = ? AND room = ?", account, room.bare.description)
-        for (jid, nick) in members {
+        // Several clients of a user are one member.
+        let users = Dictionary(members.map { ($0.bare, $1) }) { $1 ?? $0 }
+        for (jid, nick) in users {
             try step.write(
-                """
-                INSERT INTO omemo_room_member(account, room, jid, nick) VALUES (?, ?, ?, ?)
-                ON CONFLICT(account, room, jid) DO UPDATE SET nick = excluded.nick
-                """, account,
-                room.bare.description, jid.bare.description, nick)
+                "INSERT INTO omemo_room_member(account, room, jid, nick) VALUES (?, ?, ?, ?)", account,
+                room.bare.description, jid.description, nick)
         }
     }
 }

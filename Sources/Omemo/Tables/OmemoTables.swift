@@ -161,6 +161,21 @@ enum OmemoTables {
         ALTER TABLE omemo_prekey ADD COLUMN retired_at INTEGER;
         """
 
+    static let longRooms = """
+        -- Two addresses are too long for one key: those of a room are replaced together.
+        ALTER TABLE omemo_room_member RENAME TO omemo_room_member_before;
+        CREATE TABLE omemo_room_member(
+            id INTEGER PRIMARY KEY,
+            account INTEGER NOT NULL REFERENCES account(id),
+            room TEXT NOT NULL,
+            jid TEXT NOT NULL,
+            nick TEXT);
+        INSERT INTO omemo_room_member(account, room, jid, nick)
+            SELECT account, room, jid, nick FROM omemo_room_member_before ORDER BY account, room, jid;
+        DROP TABLE omemo_room_member_before;
+        CREATE INDEX omemo_room_member_room ON omemo_room_member(account, room);
+        """
+
     static let surplus = """
         -- Of the devices that have left a list, older versions kept all: to read such a list would cost too much memory. The
         -- last 100 of each list stay.

@@ -111,6 +111,13 @@ struct SubscriptionRequestArrival {
                 message.element, "\(service) does not say who wants to subscribe to which node", after: step)
             return true
         }
+        // Both answers repeat the form, and one is longer by a letter.
+        guard StanzaLimit.fits(request.answer(allowing: false).element) else {
+            account.ignore(
+                message.element, "the answer to this subscription would be larger than every server takes",
+                after: step)
+            return true
+        }
         for listener in handlers {
             let disposition = try step.call(
                 HandlerID(of: listener.handler),

@@ -49,10 +49,10 @@ public struct DisplayedState: PubSubPayload, Hashable {
     ///   - chat: A contact's or a room's bare address, or an occupant's full one for private messages.
     ///   - message: The last message that was seen, of any kind.
     ///   - user: The user's own address.
-    /// - Returns: Nil for a message to which the room, or the user's own archive, gave no id.
+    /// - Returns: Nil for a message to which the room, or the user's own archive, gave no id, or one of more than 1024 bytes.
     public init?(of chat: JID, upTo message: Message, of user: JID) {
         let archive = message.type == .groupchat ? chat.bare : user.bare
-        guard let id = message.stanzaID(by: archive), !id.isEmpty else { return nil }
+        guard let id = message.stanzaID(by: archive)?.token, !id.isEmpty else { return nil }
         self.init(of: chat, upTo: id, in: archive)
     }
 

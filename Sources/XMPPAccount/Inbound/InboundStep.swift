@@ -132,6 +132,9 @@ package struct InboundStep {
         switch stanza {
         // It is filtered when it has been taken out of what it came in.
         case .message(let message): return try deliver(message, arrival, in: step)
+        // An answer would repeat the id, and could be larger than what the server takes.
+        case .iq(let iq) where iq.type.isRequest && iq.id.token == nil:
+            return events.append(.ignored(element, reason: Account.longID))
         case .iq, .presence, nil: break
         }
         guard let stanza, let passed = try filtered(stanza, arrival, in: step) else { return }

@@ -26,6 +26,12 @@ package struct ListenerTable: Sendable {
         _ event: String, key: String, to handler: Durable<Context>, ordered isOrdered: Bool = false,
         in step: borrowing Step
     ) throws(HandlerError) {
+        guard ForeignBounds.fitKey(event, key) else {
+            throw HandlerError(
+                .invalidKey,
+                "what a handler listens to and the key of the listener have \(ForeignBounds.key) bytes together at most"
+            )
+        }
         if isOrdered, let same = try find(event, key: key, handler, in: step) {
             return try step.setOrdered(true, of: same)
         }

@@ -41,6 +41,12 @@ struct ModuleList: Sendable {
             throw AccountError(
                 .invalidConfiguration, "the module '\(module.name)' is configured twice; give it once")
         }
+        for module in registered where module.name.utf8.count > NameBounds.name {
+            throw AccountError(
+                .invalidConfiguration,
+                "the name of a module has \(NameBounds.name) bytes at most; shorten '\(module.name.prefix(64))…'"
+            )
+        }
         var sorted: [RegisteredModule] = []
         var placed: Set<String> = []
         var rest = registered

@@ -1,22 +1,28 @@
 import Handlers
-import XMPPCore
+package import XMPPCore
 
 // A stanza that is larger than the server takes ends the stream. Kept, it would end the next one as well, and nothing behind
 // it would ever arrive:
 //
 //     send ──▶ larger than the server said? ──▶ the caller gets an error
 //     connect ──▶ larger, or refused too often? ──▶ taken out, its handlers are invalidated, the program is told
-enum StanzaLimit {
+package enum StanzaLimit {
     /// The size that every server must accept, in bytes (RFC 6120 section 13.12). Smaller stanzas are not checked.
     static let always = 10_000
 
     /// The number of bytes that a message grows when it is sent again, by the time when it was sent first.
     static let growth = 100
 
-    /// The number of times that the stream may end after a large unacknowledged stanza before that stanza is removed: an
-    /// end with an error that may be about it counts for ``streamErrorWeight``, any other end for one.
+    /// The number of times that the stream may end after a large unacknowledged stanza before that stanza is removed. Each end counts
+    /// for its ``weight(of:)``.
     static let refusals = 12
-    static let streamErrorWeight = 4
+
+    /// Returns whether every server accepts a stanza, also when it is sent again.
+    static func fits(_ xml: [UInt8]) -> Bool { xml.count + growth <= always }
+
+    /// Returns whether every server accepts a stanza. What the library makes of texts of others is sent only if that is so: a server
+    /// passes on larger stanzas of other servers than it takes from its own clients.
+    package static func fits(_ stanza: Element) -> Bool { fits(Serializer().bytes(stanza)) }
 
     /// Returns the size that the server accepts, in bytes; 0 if it does not announce one (XEP-0478 section 2).
     static func announced(in features: Element) -> Int {
@@ -27,14 +33,15 @@ enum StanzaLimit {
         return max(bytes, always)
     }
 
-    /// Returns whether that may be about the size of what was sent.
-    static func mayBeMeant(by error: AccountError) -> Bool {
-        guard let condition = (error.cause as? StreamError)?.condition else { return false }
-        return [
-            .policyViolation, .notWellFormed, .invalidXML, .badFormat, .resourceConstraint,
-            .undefinedCondition,
-        ]
-        .contains(condition)
+    /// Returns for how many of the ``refusals`` an end of the stream counts.
+    static func weight(of error: AccountError) -> Int {
+        switch (error.cause as? StreamError)?.condition {
+        // RFC 6120 section 4.9.3.14: "e.g., the stanza exceeds a configured size limit". A second stream would end in the same way.
+        case .policyViolation?: refusals
+        // What servers say of it, too, though it has other meanings.
+        case .notWellFormed?, .invalidXML?, .badFormat?, .resourceConstraint?, .undefinedCondition?: 4
+        default: 1
+        }
     }
 }
 
@@ -88,7 +95,7 @@ extension Account {
     }
 
     func isTooLarge(_ xml: [UInt8], in step: borrowing Step) throws -> Bool {
-        guard xml.count + StanzaLimit.growth > StanzaLimit.always else { return false }
+        if StanzaLimit.fits(xml) { return false }
         let limit = try logins.stanzaLimit(in: step)
         return limit > 0 && xml.count + StanzaLimit.growth > limit
     }

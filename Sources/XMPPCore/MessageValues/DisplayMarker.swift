@@ -24,9 +24,10 @@ public enum DisplayMarker: Hashable, Sendable {
     /// Makes a marker for what was seen.
     ///
     /// - Parameter message: The last message that was seen: not one of the own account.
-    /// - Returns: ``displayed(_:)`` with the message's `id`, in a room the id that the room gave it; nil without one.
+    /// - Returns: ``displayed(_:)`` with the message's `id`, in a room the id that the room gave it; nil without one, or for one of more
+    ///   than 1024 bytes.
     public init?(upTo message: Message) {
-        guard let id = message.idInRoom ?? message.id, !id.isEmpty else { return nil }
+        guard let id = (message.idInRoom ?? message.id)?.token, !id.isEmpty else { return nil }
         self = .displayed(id)
     }
 

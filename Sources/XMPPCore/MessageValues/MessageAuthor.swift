@@ -46,14 +46,15 @@ extension Message {
         return stanzaID(by: room)
     }
 
-    /// The id that reactions and replies to this message contain. Nil if it has none.
+    /// The id that reactions and replies to this message contain. Nil if it has none, or one of more than 1024 bytes.
     ///
     /// In a room it is the one that the room gave it: ask whether the room has the feature `urn:xmpp:sid:0`, for
     /// otherwise an occupant wrote that. Elsewhere it is the sender's.
     ///
     /// Source: XEP-0444 section 4.2, XEP-0461 section 4.1.
     public var referenceID: ForeignText? {
-        let id = type == .groupchat ? idInRoom : originID
+        // A longer one is not repeated: the server may not take so much.
+        let id = (type == .groupchat ? idInRoom : originID)?.token
         return id?.isEmpty == true ? nil : id
     }
 

@@ -95,7 +95,9 @@ extension Message {
 
     /// XEP-0424 section 5.1.
     fileprivate var retractableID: ForeignText? {
-        let id = type == .groupchat ? idInRoom ?? element.child("origin-id", Namespaces.sid)?["id"] : self.id
+        let named =
+            type == .groupchat ? idInRoom ?? element.child("origin-id", Namespaces.sid)?["id"] : self.id
+        let id = named?.token
         return id?.isEmpty == true ? nil : id
     }
 }

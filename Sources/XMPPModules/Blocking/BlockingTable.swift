@@ -35,14 +35,15 @@ struct BlockingTable {
         ) { _ in true } ?? false
     }
 
-    /// The maximum number of stored addresses. The server also blocks further ones: only the list here is cut.
+    /// The maximum number of stored addresses. The server also blocks further ones, and those that are too long for a key: only
+    /// the list here is cut.
     static let maximum = 10_000
 
     func add(_ jids: [JID], in step: borrowing Step) throws(HandlerError) {
         let count = try step.first("SELECT count(*) FROM blocked WHERE account = ?", account) {
             Int($0.integer(0))
         }
-        for jid in jids.prefix(max(0, Self.maximum - (count ?? 0))) {
+        for jid in jids.prefix(max(0, Self.maximum - (count ?? 0))) where ForeignBounds.fitKey(jid) {
             try step.write(
                 "INSERT INTO blocked(account, jid) VALUES (?, ?) ON CONFLICT DO NOTHING", account,
                 jid.description)

@@ -45,6 +45,12 @@ public struct Chat: Sendable {
                 .invalidStanza, "a delivery can be watched of a message of type chat or normal to somebody")
         }
         let id = message.id ?? ForeignText(StanzaID.random())
+        guard id.token != nil else {
+            throw AccountError(
+                .invalidStanza,
+                "the id of a watched message has \(ForeignBounds.token) bytes at most, and this one has \(id.utf8.count)"
+            )
+        }
         let complete = try Message(element: Self.complete(message.element, id: id))
         // Whoever catches the error must not be left with half of it.
         try step.undoingOnError {
@@ -240,10 +246,11 @@ public struct Chat: Sendable {
     // MARK: Receipts for others
 
     func confirm(_ message: Message, in step: borrowing Step) throws {
-        guard let from = message.from, let id = message.id else { return }
+        // A longer id is not repeated: the server may not take so much.
+        guard let from = message.from, let id = message.id?.token else { return }
         let receipt = Element("received", namespace: Namespaces.receipts, attributes: ["id": id])
         // XEP-0334 section 4.4: without a body it would not be kept for a sender who is away.
-        try account.send(
+        try account.sendUnasked(
             Message(to: from, type: message.type, children: [receipt, ProcessingHint.store.element]), in: step
         )
     }

@@ -46,9 +46,10 @@ struct CapabilityTable {
         try step.write("DELETE FROM capability_query WHERE account = ?", account)
     }
 
-    /// - Returns: False when there are too many; nothing was changed then.
+    /// - Returns: False when there are too many, or the address is too long for a key; nothing was changed then.
     func set(_ jid: JID, _ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.execute(
+        guard ForeignBounds.fitKey(jid) else { return false }
+        return try step.execute(
             """
             INSERT INTO entity(account, jid, verification) SELECT ?1, ?2, ?3
             WHERE EXISTS (SELECT 1 FROM entity WHERE account = ?1 AND jid = ?2)

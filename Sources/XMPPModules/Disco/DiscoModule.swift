@@ -106,20 +106,20 @@ public struct DiscoModule: LibraryModule, AccountModule {
         let table = CapabilityTable(account: account.id)
         guard try mayBeAsked(from, by: account, in: step) else { return }
         guard presence.type == nil, let caps = presence.element.child("c", Namespaces.caps),
-            caps["hash"] == "sha-1", let node = caps["node"], let verification = caps["ver"],
+            caps["hash"] == "sha-1", let node = caps["node"]?.token, let verification = caps["ver"],
             !verification.isEmpty, verification.utf8.count <= Self.longestVerification
         else { return try table.forget(from, in: step) }
         guard try table.set(from, verification, in: step) else { return }
         if try table.isKnown(verification, in: step) { return }
         let own = try info(of: account, in: step)
         if verification == own.verification { return try table.learn(verification, own, in: step) }
-        guard try table.startQuery(verification, in: step) else { return }
         let query = Element(
             "query", namespace: Namespaces.discoInfo, attributes: ["node": "\(node)#\(verification)"])
+        let iq = IQ(type: .get, to: from, id: StanzaID.random(), payload: query)
+        guard StanzaLimit.fits(iq.element), try table.startQuery(verification, in: step) else { return }
         account.log(.verbose, .disco, "asks \(from) what it understands", after: step)
         try account.send(
-            .iq(IQ(type: .get, to: from, id: StanzaID.random(), payload: query)),
-            then: CapabilitiesFetched(verification: verification.string).durable, in: step)
+            .iq(iq), then: CapabilitiesFetched(verification: verification.string).durable, in: step)
     }
 
     /// Returns whether to query the sender of a presence, which shows that the account is online: only contacts, the

@@ -112,6 +112,11 @@ public struct PushNotifications: Sendable {
     // MARK: Inside
 
     func send(_ registration: PushRegistration, then: Durable<PushAnswer>?, in step: borrowing Step) throws {
+        guard ForeignBounds.fitKey(registration.service, registration.node ?? "") else {
+            throw AccountError(
+                .invalidStanza,
+                "the address of a push service and its node have \(ForeignBounds.key) bytes together at most")
+        }
         let id = StanzaID.random()
         try PushTable(account: account.id).set(registration, asked: ForeignText(id), in: step)
         let enabled = PushEnabled(service: registration.service, node: registration.node?.string, then: then)

@@ -30,10 +30,11 @@ extension RoomTable {
     /// The maximum number of stored occupants of one room: a room can send any number.
     static let occupantLimit = 5000
 
-    /// - Returns: False when there are too many; nothing was changed then.
+    /// - Returns: False when there are too many, or address and nickname are too long for a key; nothing was changed then.
     @discardableResult
     func set(_ occupant: RoomOccupant, of room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.execute(
+        guard ForeignBounds.fitKey(room, occupant.nick) else { return false }
+        return try step.execute(
             """
             INSERT INTO occupant(account, room, nick, jid, affiliation, role) SELECT ?1, ?2, ?3, ?4, ?5, ?6
             WHERE EXISTS (SELECT 1 FROM occupant WHERE account = ?1 AND room = ?2 AND nick = ?3)
@@ -49,6 +50,10 @@ extension RoomTable {
         throws(HandlerError)
     {
         guard nick != newNick else { return }
+        guard ForeignBounds.fitKey(room, newNick) else {
+            try remove(nick, of: room, in: step)
+            return
+        }
         // The occupant that had the new nick is gone, although the room did not report it.
         try step.write(
             """

@@ -143,7 +143,8 @@ extension RoomInvitation {
     /// The invitation with texts that are not longer than ``ForeignBounds`` says.
     var bounded: RoomInvitation {
         RoomInvitation(
-            room: room, by: by, reason: reason?.prefix(bytes: ForeignBounds.words),
+            room: room, by: by.flatMap { ForeignBounds.fitKey($0) ? $0 : nil },
+            reason: reason?.prefix(bytes: ForeignBounds.words),
             password: password.flatMap(\.token), thread: thread.flatMap(\.token), isDirect: isDirect,
             receivedAt: receivedAt)
     }

@@ -25,6 +25,13 @@ extension Rooms {
         try checkBacklog(in: step)
         var element = message.element
         let id = message.id ?? ForeignText(StanzaID.random())
+        let kept = message.originID ?? id
+        guard kept.token != nil, ForeignBounds.fitKey(known.jid, kept) else {
+            throw AccountError(
+                .invalidStanza,
+                "the id of the message has \(kept.utf8.count) bytes; give it one of \(ForeignBounds.token) bytes at most, and fewer in a room with a long address"
+            )
+        }
         (element["id"], element["type"], element["to"]) = (id, "groupchat", known.jid.foreignText)
         element["from"] = nil
         if element.child("origin-id", Namespaces.sid) == nil {
@@ -33,7 +40,7 @@ extension Rooms {
         }
         // What waits already goes first, and is being looked after.
         let isNext = try known.state == .joined && !table.hasUnsent(in: known.ticket, to: known.jid, in: step)
-        try table.add(element, id: message.originID ?? id, to: known.jid, in: step)
+        try table.add(element, id: kept, to: known.jid, in: step)
         if isNext { try flush(known, again: false, in: step) }
         return id.string
     }

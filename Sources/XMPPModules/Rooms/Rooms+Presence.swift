@@ -40,7 +40,8 @@ extension Rooms {
         let known = try table.occupant(said.nick, of: room.jid, in: step)
         guard try table.set(said.occupant, of: room.jid, in: step) || said.isSelf else {
             return ignore(
-                presence.element, "\(room.jid) has more than \(RoomTable.occupantLimit) occupants",
+                presence.element,
+                "\(room.jid) has more than \(RoomTable.occupantLimit) occupants, or one with a name that is too long",
                 after: step)
         }
         if said.isSelf {

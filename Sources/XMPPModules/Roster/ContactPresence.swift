@@ -57,10 +57,11 @@ struct ContactPresenceTable {
     static let maximumUnknown = 1000
 
     /// - Parameter limit: How many resources of all may be kept for this one to be kept, too.
-    /// - Returns: False when there are too many; nothing was changed then.
+    /// - Returns: False when there are too many, or the address is too long for a key; nothing was changed then.
     func set(
         _ presence: ContactPresence, limit: Int = maximumRows, in step: borrowing Step
     ) throws(HandlerError) -> Bool {
+        guard ForeignBounds.fitKey(presence.jid) else { return false }
         let bare = presence.jid.bare.description
         return try step.execute(
             """

@@ -95,8 +95,9 @@ struct RosterTable {
     /// The maximum number of stored items.
     static let maximumItems = 10_000
 
-    /// - Returns: False when there are too many; nothing was changed then.
+    /// - Returns: False when there are too many, or the address is too long for a key; nothing was changed then.
     func set(_ item: RosterItem, in step: borrowing Step) throws -> Bool {
+        guard ForeignBounds.fitKey(item.jid) else { return false }
         let isKept = try step.first(
             """
             SELECT EXISTS (SELECT 1 FROM roster_item WHERE account = ?1 AND jid = ?2)
@@ -123,9 +124,19 @@ struct RosterTable {
         try step.write("DELETE FROM roster_item WHERE account = ? AND jid = ?", account, jid.description)
     }
 
-    func replace(with items: some Sequence<RosterItem>, in step: borrowing Step) throws {
+    /// - Returns: False when an address is too long for a key; that item was left out.
+    @discardableResult
+    func replace(with items: some Sequence<RosterItem>, in step: borrowing Step) throws -> Bool {
         try step.write("DELETE FROM roster_item WHERE account = ?", account)
-        for item in items { try write(item, in: step) }
+        var areAllKept = true
+        for item in items {
+            guard ForeignBounds.fitKey(item.jid) else {
+                areAllKept = false
+                continue
+            }
+            try write(item, in: step)
+        }
+        return areAllKept
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> RosterItem? {

@@ -33,8 +33,8 @@ struct RosterUpdate {
             let items = query.children("item", Namespaces.roster)
             // One after the other: an answer may hold 30 000.
             let kept = items.lazy.compactMap { RosterItem($0) }.prefix(RosterTable.maximumItems)
-            try roster.replace(with: kept, in: step)
-            if items.count > RosterTable.maximumItems { ignore(query, after: step) }
+            let areAllKept = try roster.replace(with: kept, in: step)
+            if !areAllKept || items.count > RosterTable.maximumItems { ignore(query, after: step) }
             try roster.setVersion(query["ver"].flatMap(\.token), in: step)
             try loaded(isWhole: true, in: step)
         case .result: try notLoaded(StanzaError(.undefinedCondition), in: step)
@@ -44,7 +44,8 @@ struct RosterUpdate {
     /// A roster is as large as the server makes it.
     private func ignore(_ query: Element, after step: borrowing Step) {
         account.ignore(
-            query, "the roster has more than \(RosterTable.maximumItems) items; the others are not kept",
+            query,
+            "the roster has more than \(RosterTable.maximumItems) items, or one whose address has more than \(ForeignBounds.key) bytes; the others are not kept",
             after: step)
     }
 
@@ -149,7 +150,9 @@ struct RosterUpdate {
         let available = ContactPresence(presence, from: from)
         guard try presences.set(available, limit: limit, in: step) else {
             return account.ignore(
-                presence.element, "too many resources are available to keep \(from) as well", after: step)
+                presence.element,
+                "too many resources are available to keep \(from) as well, or its address is too long",
+                after: step)
         }
         report(.available(available), after: step)
     }

@@ -74,6 +74,13 @@ import TestServers
         #expect(DisplayedState(of: romeo, upTo: message(.chat, romeo, by: [romeo]), of: juliet) == nil)
         #expect(
             DisplayedState(of: room, upTo: message(.groupchat, room, by: [juliet.bare]), of: juliet) == nil)
+        let long = Element(
+            "stanza-id", namespace: Namespaces.sid,
+            attributes: ["by": "juliet@capulet.lit", "id": String(repeating: "i", count: 1025)])
+        #expect(
+            DisplayedState(
+                of: romeo, upTo: Message(to: juliet, from: romeo, type: .chat, children: [long]), of: juliet)
+                == nil)
     }
 
     @Test("X28 an item that is no displayed state says so")

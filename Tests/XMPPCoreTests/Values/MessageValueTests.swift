@@ -240,6 +240,26 @@ import Testing
         #expect(MessageCorrection(of: try message("<message id='1'>\(origin)</message>"))?.id == "1")
     }
 
+    @Test(
+        "X28 an id of more than 1024 bytes names no message: what repeats it may be more than the server takes"
+    )
+    func longIDs() throws {
+        for (length, isNamed) in [(1024, true), (1025, false)] {
+            let id = String(repeating: "i", count: length)
+            let stanzaID = "<stanza-id xmlns='urn:xmpp:sid:0' by='room@muc.example' id='\(id)'/>"
+            let inRoom =
+                "<message type='groupchat' from='room@muc.example/a' id='short'>\(stanzaID)</message>"
+            for text in ["<message id='\(id)' type='chat'/>", inRoom] {
+                let original = try message(text)
+                #expect((original.referenceID != nil) == isNamed)
+                #expect((MessageReply(to: original) != nil) == isNamed)
+                #expect((MessageReactions(["👋"], to: original) != nil) == isNamed)
+                #expect((MessageRetraction(of: original) != nil) == isNamed)
+                #expect((DisplayMarker(upTo: original) != nil) == isNamed)
+            }
+        }
+    }
+
     // MARK: Replies
 
     @Test("X28 a reply is read and written as XEP-0461 has it")

@@ -210,6 +210,41 @@ import XMPPTestKit
         }
     }
 
+    @Test(
+        "X12 messages whose ids are too long get no receipt, and cost the stream nothing",
+        arguments: [("i", 300_000), ("i", 1025), ("'", 1024)])
+    func longIDs(letter: String, count: Int) async throws {
+        try await withModulesRig({
+            $0.behavior.stanzaLimit = 10_000
+            $0.behavior.announcesStanzaLimit = false
+        }) { rig in
+            let account = try await connected(rig, [ChatModule(receipts: .everyone)])
+            // As an attribute, an apostrophe has six bytes.
+            let from = try AccountRig.peer.bare.with(resource: String(repeating: "'", count: 1000))
+            let log = rig.server.log.entries.count
+            func send(_ id: String) {
+                let request = Element("request", namespace: Namespaces.receipts)
+                rig.server.send(
+                    Message(to: AccountRig.alice, type: .chat, id: id, body: "hello", children: [request])
+                        .element, from: from)
+            }
+            for number in 0..<4 {
+                send("\(number)" + String(repeating: letter, count: count - 1))
+                send("m\(number)")
+            }
+            try await account.caughtUp()
+            try await account.caughtUp()
+            #expect(try account.store.notes("message").count == 8)
+            let confirmed = rig.server.log.entries(from: log).filter { $0.event == .received }
+                .compactMap(\.xml).filter { $0.contains("<received") }
+            #expect(confirmed.count == 4)
+            for number in 0..<4 {
+                #expect(confirmed.dropFirst(number).first?.contains("id='m\(number)'") == true)
+            }
+            #expect(rig.server.log.entries.count { $0.event == .connected } == 1, "the stream ended")
+        }
+    }
+
     @Test("X12 carbon copies come as what they are, each once, and a stranger's are refused")
     func carbons() async throws {
         try await withModulesRig { rig in
