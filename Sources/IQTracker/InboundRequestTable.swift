@@ -121,7 +121,7 @@ package struct InboundRequestTable: Sendable {
 
     /// Returns the answer to a request whose time has passed.
     package static func refusal(to request: Closed) throws -> IQ {
-        let peer = request.peer.isEmpty ? nil : try JID(request.peer)
+        let peer = request.peer.isEmpty ? nil : try JID(received: request.peer)
         return refusal(to: peer, id: request.id, StanzaError(.internalServerError))
     }
 

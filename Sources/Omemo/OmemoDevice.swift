@@ -68,7 +68,7 @@ package struct OmemoKeyring {
             SELECT a.id, a.jid, o.device, o.identity FROM account a JOIN omemo_own o ON o.account = a.id ORDER BY a.jid
             """
         ) { (row) throws(HandlerError) -> (Int64, OmemoDevice)? in
-            guard let jid = try? JID(row.text(1)),
+            guard let jid = try? JID(received: row.text(1)),
                 let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(2)))
             else { return nil }
             let own = OmemoDevice(
@@ -86,7 +86,7 @@ package struct OmemoKeyring {
             SELECT jid FROM omemo_device WHERE account = ?1 UNION SELECT jid FROM omemo_device_identity WHERE account = ?1
             ORDER BY jid
             """, account
-        ) { try? JID($0.text(0)) }.compactMap(\.self)
+        ) { try? JID(received: $0.text(0)) }.compactMap(\.self)
     }
 
     package func devices(of jid: JID, in source: borrowing some Readable) throws(HandlerError)

@@ -32,7 +32,7 @@ public struct PubSubItem: Hashable, Sendable {
     init(_ element: Element) {
         self.init(
             id: element["id"], payload: element.firstElement,
-            publisher: element["publisher"].flatMap { try? JID($0) })
+            publisher: element["publisher"].flatMap { try? JID(received: $0) })
     }
 
     var element: Element {

@@ -42,7 +42,7 @@ public struct PubSubSubscription: Hashable, Sendable {
     ///   - jid: The subscriber when the element names none.
     ///   - state: The state when the element says none, which the schema allows (section 18.1).
     init?(_ element: Element, node: ForeignText?, jid: JID?, state: State? = nil) {
-        let named = element["jid"].map { try? JID($0) } ?? jid
+        let named = element["jid"].map { try? JID(received: $0) } ?? jid
         guard let named, let state = element["subscription"] ?? state?.rawValue else { return nil }
         self.init(
             named, State(rawValue: state), id: element[Wire.subscriptionID], node: element["node"] ?? node)
@@ -87,7 +87,7 @@ public struct PubSubAffiliation: Hashable, Sendable {
 
     /// Reads an `<affiliation/>`; nil when it names neither address nor kind.
     init?(_ element: Element, node: ForeignText?, jid: JID?) {
-        let named = element["jid"].map { try? JID($0) } ?? jid
+        let named = element["jid"].map { try? JID(received: $0) } ?? jid
         guard let named, let kind = element["affiliation"] else { return nil }
         self.init(named, Kind(rawValue: kind), node: element["node"] ?? node)
     }

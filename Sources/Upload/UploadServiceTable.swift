@@ -22,7 +22,7 @@ struct UploadServiceTable {
 
     func service(in step: borrowing Step) throws(HandlerError) -> Service? {
         try step.first("SELECT jid, maximum FROM upload_service WHERE account = ?", account) { row in
-            row.optionalText(0).flatMap { try? JID($0) }.map {
+            row.optionalText(0).flatMap { try? JID(received: $0) }.map {
                 Service(jid: $0, maximum: row.optionalQuantity(1))
             }
         } ?? nil

@@ -165,7 +165,8 @@ struct UploadTable {
             job: row.optionalInteger(3).map(AnyHandlerID.init(rawValue:)),
             file: UploadFile(row.text(4), name: row.text(5), type: row.optionalText(6)),
             identity: .init(size: row.quantity(7), inode: row.integer(8), modified: row.integer(9)),
-            isEncrypted: row.integer(10) != 0, recipient: row.optionalText(11).flatMap { try? JID($0) },
+            isEncrypted: row.integer(10) != 0,
+            recipient: row.optionalText(11).flatMap { try? JID(received: $0) },
             attempts: Int(clamping: row.quantity(12)),
             slot: row.optionalText(13).flatMap {
                 try? JSONDecoder().decode(UploadSlot.self, from: Data($0.utf8))

@@ -49,7 +49,8 @@ extension Uploads {
             var jids: [JID] = []
             for item in payload.children("item", Namespaces.discoItems) where jids.count < Self.candidateLimit
             {
-                guard let jid = item["jid"].flatMap({ try? JID($0) }), jid != server, !jids.contains(jid),
+                guard let jid = item["jid"].flatMap({ try? JID(received: $0) }), jid != server,
+                    !jids.contains(jid),
                     item["node"] == nil
                 else { continue }
                 jids.append(jid)

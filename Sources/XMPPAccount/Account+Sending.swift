@@ -248,7 +248,7 @@ extension Account {
         "not sent: text of others makes it larger than \(StanzaLimit.always) bytes"
 
     private func refusal(of answer: Element, _ condition: OpenName<StanzaError>) throws -> Element {
-        let peer = try answer["to"].map { try JID($0) }
+        let peer = try answer["to"].map { try JID(received: $0) }
         return InboundRequestTable.refusal(to: peer, id: answer["id"] ?? "", StanzaError(condition)).element
     }
 

@@ -166,7 +166,7 @@ public struct MessageReceived: Sendable {
     }
 
     private func isBelieved(_ witness: ForeignText?) -> Bool {
-        guard let witness = witness.flatMap({ try? JID($0) }) else { return false }
+        guard let witness = witness.flatMap({ try? JID(received: $0) }) else { return false }
         let own = account.configuration.jid
         if message.type == .groupchat { return witness == message.from?.bare }
         return witness == own.bare || witness == own.domainJID

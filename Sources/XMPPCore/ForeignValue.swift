@@ -88,7 +88,7 @@ extension JID: ForeignValue {
     ///
     /// - Parameter text: What a peer wrote.
     public init?(foreign text: ForeignText) {
-        guard let jid = try? JID(text) else { return nil }
+        guard let jid = try? JID(received: text) else { return nil }
         self = jid
     }
 }

@@ -54,7 +54,7 @@ extension Message {
     public func stanzaID(by archive: JID) -> ForeignText? {
         // Prosody 13.0.1 puts its own behind one that the sender forged, and leaves that in.
         element.children("stanza-id", Namespaces.sid).last { element in
-            element["by"].flatMap { try? JID($0) } == archive
+            element["by"].flatMap { try? JID(received: $0) } == archive
         }?["id"]
     }
 }

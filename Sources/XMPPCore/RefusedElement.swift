@@ -37,7 +37,8 @@ public struct RefusedElement: Hashable, Sendable, CustomStringConvertible {
     /// worse than none. The condition is `policy-violation` for what exceeds a limit of this side (section 8.3.3.12), and
     /// `bad-request` for XML that cannot be processed (8.3.3.1).
     public var reply: Element? {
-        guard list == nil, unreadable.isEmpty, root["from"].map({ (try? JID($0)) != nil }) ?? true else {
+        guard list == nil, unreadable.isEmpty, root["from"].map({ (try? JID(received: $0)) != nil }) ?? true
+        else {
             return nil
         }
         let condition: OpenName<StanzaError> = reason.code == .limitExceeded ? .policyViolation : .badRequest

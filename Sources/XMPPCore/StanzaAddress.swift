@@ -21,7 +21,7 @@ extension StanzaAddress {
     private static func jid(_ element: Element, _ attribute: String) throws(StanzaFormatError) -> JID? {
         guard let text = element[attribute] else { return nil }
         do {
-            return try JID(text)
+            return try JID(received: text)
         } catch {
             throw StanzaFormatError(
                 .malformedAddress, "Correct '\(attribute)' of <\(element.name)/>.", cause: error)

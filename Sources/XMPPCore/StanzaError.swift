@@ -65,7 +65,7 @@ public struct StanzaError: DetailedError, CodedError, Hashable, ConditionedError
         self.init(.undefinedCondition)
         read(element.elements, in: Namespaces.stanzas)
         kind = element["type"].flatMap { Kind($0) } ?? condition.defaultKind
-        by = element["by"].flatMap { try? JID($0) }
+        by = element["by"].flatMap { try? JID(received: $0) }
     }
 
     /// The `<error/>` of a client's stanza.

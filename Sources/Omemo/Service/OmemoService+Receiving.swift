@@ -85,7 +85,7 @@ extension OmemoService {
         guard let items = event.child("items", Namespaces.pubsubEvent),
             let version = OmemoVersion.allCases.first(where: { items["node"] == $0.deviceListNode }),
             let item = items.child("item", Namespaces.pubsubEvent), let payload = item.firstElement,
-            item["publisher"].map({ (try? JID($0))?.bare == jid }) ?? true,
+            item["publisher"].map({ (try? JID(received: $0))?.bare == jid }) ?? true,
             let list = OmemoDeviceList(payload), list.version == version
         else { return }
         _ = try learn(list, of: jid, in: step)

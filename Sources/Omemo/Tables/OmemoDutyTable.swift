@@ -60,7 +60,8 @@ struct OmemoDutyTable {
             ORDER BY since LIMIT ?
             """, account, limit
         ) { (row) throws(HandlerError) -> Duty? in
-            guard let jid = try? JID(row.text(0)), let version = OmemoVersion(rawValue: row.text(2)),
+            guard let jid = try? JID(received: row.text(0)),
+                let version = OmemoVersion(rawValue: row.text(2)),
                 let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(1))),
                 let kind = Kind(rawValue: row.integer(3))
             else { return nil }

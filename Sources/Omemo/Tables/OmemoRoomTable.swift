@@ -9,14 +9,14 @@ struct OmemoRoomTable {
         try step.all(
             "SELECT jid FROM omemo_room_member WHERE account = ? AND room = ? ORDER BY jid", account,
             room.bare.description
-        ) { try? JID($0.text(0)) }.compactMap(\.self)
+        ) { try? JID(received: $0.text(0)) }.compactMap(\.self)
     }
 
     func member(named nick: ForeignText, in room: JID, in step: borrowing Step) throws(HandlerError) -> JID? {
         try step.first(
             "SELECT jid FROM omemo_room_member WHERE account = ? AND room = ? AND nick = ?", account,
             room.bare.description, nick
-        ) { try? JID($0.text(0)) } ?? nil
+        ) { try? JID(received: $0.text(0)) } ?? nil
     }
 
     func set(_ members: [JID: ForeignText?], of room: JID, in step: borrowing Step) throws(HandlerError) {

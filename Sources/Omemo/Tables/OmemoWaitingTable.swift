@@ -42,7 +42,7 @@ struct OmemoWaitingTable {
     /// Users with waiting messages.
     func targets(in step: borrowing Step) throws(HandlerError) -> [JID] {
         try step.all("SELECT DISTINCT target FROM omemo_waiting WHERE account = ?", account) {
-            try? JID($0.text(0))
+            try? JID(received: $0.text(0))
         }.compactMap(\.self)
     }
 

@@ -94,7 +94,9 @@ enum OmemoEnvelope {
         return OmemoContent(children: content.elements.filter(isPermitted))
     }
 
-    private static func jid(_ element: Element) -> JID? { element["jid"].flatMap { try? JID($0) }?.bare }
+    private static func jid(_ element: Element) -> JID? {
+        element["jid"].flatMap { try? JID(received: $0) }?.bare
+    }
 
     /// Returns whether an element may be encrypted: not if only servers may send it, or if it must be plain (XEP-0420
     /// section 9).

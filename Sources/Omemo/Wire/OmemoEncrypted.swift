@@ -68,7 +68,9 @@ extension OmemoEncrypted {
             payload: try bytes(element.child("payload", namespace)))
     }
 
-    private static func jid(_ element: Element) -> JID? { element["jid"].flatMap { try? JID($0) }?.bare }
+    private static func jid(_ element: Element) -> JID? {
+        element["jid"].flatMap { try? JID(received: $0) }?.bare
+    }
 
     private static func bytes(_ element: Element?) throws(OmemoError) -> [UInt8]? {
         guard let element else { return nil }

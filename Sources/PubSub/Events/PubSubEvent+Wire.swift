@@ -105,7 +105,7 @@ extension PubSubItem {
 extension PubSubEvent.Subscription {
     /// Reads the element; nil if it names no subscriber.
     init?(_ element: Element) {
-        guard let jid = element["jid"].flatMap({ try? JID($0) }) else { return nil }
+        guard let jid = element["jid"].flatMap({ try? JID(received: $0) }) else { return nil }
         self.init(
             jid: jid, state: element["subscription"].map(PubSubSubscription.State.init),
             id: element[Wire.subscriptionID],

@@ -78,7 +78,7 @@ public struct PubSubEvents: LibraryModule, AccountModule {
     private static func sentAt(_ message: Message, service: JID, own: JID, now: Timestamp) -> Timestamp? {
         let delay = message.element.children("delay", Namespaces.delay).first { delay in
             guard let text = delay["from"] else { return true }
-            guard let witness = try? JID(text) else { return false }
+            guard let witness = try? JID(received: text) else { return false }
             return witness == service || witness == service.domainJID || witness == own
                 || witness == own.domainJID
         }

@@ -40,7 +40,7 @@ struct PubSubListeners {
     func notifiedNodes(in step: borrowing Step) throws -> Set<String> {
         var nodes: Set<String> = []
         for listener in try account.listeners.listeners(ofEventsFrom: Self.prefix, in: step) {
-            let publisher = try Self.publisher(listener.key).map { try JID($0) }
+            let publisher = try Self.publisher(listener.key).map { try JID(received: $0) }
             guard publisher.map({ $0.local != nil }) ?? true else { continue }
             nodes.insert(String(listener.event.dropFirst(Self.prefix.count)))
         }

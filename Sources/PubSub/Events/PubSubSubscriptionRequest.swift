@@ -34,7 +34,7 @@ public struct PubSubSubscriptionRequest: Codable, Hashable, Sendable {
     /// Reads what a service asks; nil when it does not say who wants to subscribe to what.
     init?(_ form: DataForm, service: JID, messageID: ForeignText?) {
         guard let node = form[SubscriptionForm.node], !node.isEmpty,
-            let subscriber = form[SubscriptionForm.subscriber].flatMap({ try? JID($0) })
+            let subscriber = form[SubscriptionForm.subscriber].flatMap({ try? JID(received: $0) })
         else { return nil }
         (self.service, self.node, self.subscriber) = (service, node, subscriber)
         (self.messageID, subscriptionID) = (messageID, form[SubscriptionForm.subscriptionID])

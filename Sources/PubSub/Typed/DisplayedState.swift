@@ -70,7 +70,7 @@ public struct DisplayedState: PubSubPayload, Hashable {
         guard element.has(name: "displayed", namespace: Self.node), ids.count == 1 else {
             throw PubSubPayloadError.unexpected(element, on: Self.node)
         }
-        guard let chat = itemID.flatMap({ try? JID($0) }) else {
+        guard let chat = itemID.flatMap({ try? JID(received: $0) }) else {
             throw PubSubPayloadError(
                 .unreadable,
                 "an item of the node '\(Self.node)' is not named after a conversation; leave it out")

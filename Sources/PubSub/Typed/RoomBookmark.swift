@@ -51,7 +51,7 @@ public struct RoomBookmark: PubSubPayload, Hashable {
         guard element.has(name: "conference", namespace: Self.node) else {
             throw PubSubPayloadError.unexpected(element, on: Self.node)
         }
-        guard let room = itemID.flatMap({ try? JID($0) }), room.isBare else {
+        guard let room = itemID.flatMap({ try? JID(received: $0) }), room.isBare else {
             throw PubSubPayloadError(
                 .unreadable, "an item of the node '\(Self.node)' is not named after a room; leave it out")
         }

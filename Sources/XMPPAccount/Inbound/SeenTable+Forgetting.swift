@@ -133,7 +133,7 @@ extension SeenTable {
             old.peer, old.id, old.digest)
         let isSent = old.digest == 0 && old.id.utf8.starts(with: Mark.sent.utf8)
         // What cannot be read any more cannot come again either.
-        if let peer = try? JID(old.peer) {
+        if let peer = try? JID(received: old.peer) {
             var sender = try senders.sender(isSent ? nil : peer.bare, in: step)
             let mark = Mark.bytes(peer: old.peer, id: ForeignText(old.id), digest: old.digest)
             let isMoved =

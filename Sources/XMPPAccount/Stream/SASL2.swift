@@ -99,7 +99,7 @@ struct SASL2Success {
         let address =
             element.child("authorization-identifier", Namespaces.sasl2)
             ?? element.child("authorization-identity", Namespaces.sasl2)
-        self.address = address.flatMap { try? JID($0.text) }
+        self.address = address.flatMap { try? JID(received: $0.text) }
         resumption = element.elements.first {
             $0.namespace == Namespaces.sm && ["resumed", "failed"].contains($0.name)
         }

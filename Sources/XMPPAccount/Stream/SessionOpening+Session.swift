@@ -116,7 +116,8 @@ extension SessionOpening {
         }
         let answer = try await stream.element()
         guard let iq = try? IQ(element: answer), iq.id == id, iq.type == .result,
-            let text = iq.payload?.child("jid", Namespaces.bind)?.text, let jid = try? JID(text), jid.isFull
+            let text = iq.payload?.child("jid", Namespaces.bind)?.text, let jid = try? JID(received: text),
+            jid.isFull
         else {
             let reason = (try? IQ(element: answer))?.error.map { "\($0)" } ?? "<\(answer.name)/>"
             throw AccountError(.bindFailed, "\(domain) gave no resource (\(reason)); it is tried again")

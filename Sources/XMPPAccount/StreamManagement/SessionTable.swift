@@ -58,7 +58,7 @@ struct SessionTable {
         ) { row in
             var state = State(
                 number: row.quantity(0), isManaged: row.integer(1) != 0, resumptionID: row.optionalText(2),
-                fullJID: row.optionalText(3).flatMap { try? JID($0) },
+                fullJID: row.optionalText(3).flatMap { try? JID(received: $0) },
                 received: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(4))), deferred: [],
                 acknowledged: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(5))),
                 connectedTime: row.duration(6), wasResumable: row.quantity(7) != 0,

@@ -101,7 +101,7 @@ public struct Archive: Sendable {
     func recordUnread(_ stanza: Element, in step: borrowing Step) throws {
         guard stanza.name == "message" else { return }
         guard let sender = stanza["from"] else { return try table.recordUnread(in: own, in: step) }
-        if let archive = try? JID(sender) { try table.recordUnread(in: archive, in: step) }
+        if let archive = try? JID(received: sender) { try table.recordUnread(in: archive, in: step) }
     }
 
     /// Asks for the next page of those archives whose turn has come.

@@ -293,7 +293,7 @@ package struct ArchiveTable {
                 WHERE account = ?1 AND state = \(State.fetching.sql))
             """, account, own.description, limit
         ) { $0.text(0) }
-        return try rows.map { try JID($0) }
+        return try rows.map { try JID(received: $0) }
     }
 
     /// Ends the wait for a better time.
@@ -339,7 +339,7 @@ package struct ArchiveTable {
         }
         return try rows.map { jid, state, received, total, failure in
             ArchiveProgress(
-                archive: try JID(jid), state: ArchiveProgress.State(rawValue: state) ?? .waiting,
+                archive: try JID(received: jid), state: ArchiveProgress.State(rawValue: state) ?? .waiting,
                 received: received, total: total.map { Int($0) }, failure: failure)
         }
     }

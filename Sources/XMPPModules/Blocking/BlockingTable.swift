@@ -15,13 +15,13 @@ struct BlockingTable {
 
     /// The addresses that a list names; malformed ones are left out one by one.
     static func addresses(in list: Element) -> [JID] {
-        list.children("item", Namespaces.blocking).compactMap { $0["jid"].flatMap { try? JID($0) } }
+        list.children("item", Namespaces.blocking).compactMap { $0["jid"].flatMap { try? JID(received: $0) } }
     }
 
     /// All of them, in order.
     func all(in source: borrowing some Readable) throws(HandlerError) -> [JID] {
         try source.all("SELECT jid FROM blocked WHERE account = ? ORDER BY jid", account) {
-            try? JID($0.text(0))
+            try? JID(received: $0.text(0))
         }.compactMap(\.self)
     }
 

@@ -191,7 +191,7 @@ extension AccountOperation where Context == IQReply, Value == [DiscoItem] {
                 throw Self.noAnswer(jid)
             }
             return payload.children("item", Namespaces.discoItems).compactMap { item in
-                guard let jid = item["jid"].flatMap({ try? JID($0) }) else { return nil }
+                guard let jid = item["jid"].flatMap({ try? JID(received: $0) }) else { return nil }
                 return DiscoItem(jid: jid, node: item["node"], name: item["name"])
             }
         }

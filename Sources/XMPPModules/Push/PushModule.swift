@@ -56,7 +56,7 @@ public struct PushModule: LibraryModule, AccountModule {
         else { return false }
         let own = try message.account.ownAddress(in: step)
         let isRevoked = pubsub.children("affiliation", Namespaces.pubsub).contains {
-            $0["affiliation"] == "none" && $0["jid"].flatMap { try? JID($0) } == own
+            $0["affiliation"] == "none" && $0["jid"].flatMap { try? JID(received: $0) } == own
         }
         let table = PushTable(account: message.account.id)
         guard isRevoked, let stored = try table.find(from, pubsub["node"], in: step) else { return false }

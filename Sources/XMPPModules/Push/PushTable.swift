@@ -107,7 +107,7 @@ package struct PushTable {
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> Stored? {
-        guard let service = try? JID(row.text(0)) else { return nil }
+        guard let service = try? JID(received: row.text(0)) else { return nil }
         let node = row.foreignText(1)
         let form = row.optionalText(2).flatMap { try? Element(parsing: $0) }.flatMap { DataForm($0) }
         let options = (form?.fields ?? []).filter { $0.name != "FORM_TYPE" }
@@ -154,7 +154,7 @@ package struct PushTable {
         try step.all(
             "SELECT id, service, node, asked FROM push_removal WHERE account = ? ORDER BY id", account
         ) { row in
-            (try? JID(row.text(1))).map {
+            (try? JID(received: row.text(1))).map {
                 Removal(
                     row: row.integer(0), service: $0, node: row.optionalForeignText(2),
                     asked: row.optionalForeignText(3))

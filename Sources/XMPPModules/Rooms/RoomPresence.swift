@@ -34,7 +34,7 @@ struct RoomPresence {
     /// The occupant as the room describes it now.
     var occupant: RoomOccupant {
         RoomOccupant(
-            nick: nick, jid: item?["jid"].flatMap { try? JID($0) },
+            nick: nick, jid: item?["jid"].flatMap { try? JID(received: $0) },
             affiliation: item?["affiliation"].flatMap { RoomAffiliation($0) } ?? .none,
             role: item?["role"].flatMap { RoomRole($0) } ?? .none)
     }
@@ -55,7 +55,7 @@ struct RoomPresence {
 
     private var reason: RoomDeparture.Reason {
         if let destroyed {
-            return .destroyed(alternative: destroyed["jid"].flatMap { try? JID($0) })
+            return .destroyed(alternative: destroyed["jid"].flatMap { try? JID(received: $0) })
         }
         // A failure is told as a kick too (XEP-0045 section 9.3.1).
         for (code, reason) in Self.reasons where codes.contains(code) { return reason }

@@ -75,7 +75,7 @@ enum RoomRequest: Hashable, Sendable {
         guard let payload, payload.has(name: "query", namespace: Namespaces.mucAdmin) else { return [] }
         return payload.children("item", Namespaces.mucAdmin).map { item in
             RoomEntry(
-                jid: item["jid"].flatMap { try? JID($0) }, nick: item["nick"],
+                jid: item["jid"].flatMap { try? JID(received: $0) }, nick: item["nick"],
                 affiliation: item["affiliation"].flatMap { RoomAffiliation($0) },
                 role: item["role"].flatMap { RoomRole($0) },
                 reason: item.child("reason", Namespaces.mucAdmin)?.text)

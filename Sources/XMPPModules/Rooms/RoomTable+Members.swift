@@ -22,7 +22,7 @@ extension RoomTable {
 
     private static func readOccupant(_ row: borrowing Row) throws(HandlerError) -> RoomOccupant {
         RoomOccupant(
-            nick: row.foreignText(0), jid: row.optionalText(1).flatMap { try? JID($0) },
+            nick: row.foreignText(0), jid: row.optionalText(1).flatMap { try? JID(received: $0) },
             affiliation: RoomAffiliation(rawValue: row.text(2)) ?? .none,
             role: RoomRole(rawValue: row.text(3)) ?? .none)
     }
@@ -142,7 +142,8 @@ extension RoomTable {
         var invitation: RoomInvitation {
             get throws {
                 RoomInvitation(
-                    room: try JID(room), by: by.flatMap { try? JID($0) }, reason: reason, password: password,
+                    room: try JID(received: room), by: by.flatMap { try? JID(received: $0) }, reason: reason,
+                    password: password,
                     thread: thread, isDirect: isDirect, receivedAt: receivedAt)
             }
         }

@@ -169,8 +169,8 @@ struct RoomTable {
         var room: Room {
             get throws {
                 Room(
-                    jid: try JID(jid), nick: nick, state: Room.State(rawValue: state) ?? .left,
-                    subject: subject, subjectBy: subjectBy.flatMap { try? JID($0) },
+                    jid: try JID(received: jid), nick: nick, state: Room.State(rawValue: state) ?? .left,
+                    subject: subject, subjectBy: subjectBy.flatMap { try? JID(received: $0) },
                     cursor: lastTime.map { RoomCursor(archiveID: archiveID, time: $0) }, password: password,
                     history: try RoomHistory(stored: history), wasJoined: wasJoined, configures: configures,
                     ticket: ticket, joinedAt: joinedAt, askedNick: askedNick)

@@ -89,7 +89,7 @@ extension Rooms {
             return true
         }
         let invitation = RoomInvitation(
-            room: from, by: invite["from"].flatMap { try? JID($0) },
+            room: from, by: invite["from"].flatMap { try? JID(received: $0) },
             reason: invite.child("reason", Namespaces.mucUser)?.text,
             password: x.child("password", Namespaces.mucUser)?.text,
             thread: invite.child("continue", Namespaces.mucUser)?["thread"], isDirect: false,
@@ -101,7 +101,8 @@ extension Rooms {
     private func handle(
         direct: Element, from: JID, _ element: Element, _ sentAt: Timestamp, in step: borrowing Step
     ) throws -> Bool {
-        guard let room = direct["jid"].flatMap({ try? JID($0) }), room.isBare, room.local != nil else {
+        guard let room = direct["jid"].flatMap({ try? JID(received: $0) }), room.isBare, room.local != nil
+        else {
             ignore(element, "an invitation without a room", after: step)
             return true
         }
@@ -132,7 +133,7 @@ extension Rooms {
             return true
         }
         let change = RoomEvent.Change.declined(
-            by: decline["from"].flatMap { try? JID($0) },
+            by: decline["from"].flatMap { try? JID(received: $0) },
             reason: decline.child("reason", Namespaces.mucUser)?.text)
         report(room.jid, change, after: step)
         return true

@@ -108,7 +108,7 @@ public struct RoomsModule: LibraryModule, AccountModule {
     func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
         let table = account.rooms.table
         let times = try table.lastTimes(in: step).compactMap { room, time in
-            (try? JID(room)).map { ($0, time - ArchiveTable.overlap * 2) }
+            (try? JID(received: room)).map { ($0, time - ArchiveTable.overlap * 2) }
         }
         return NeededMarks(
             areAllNeeded: try table.keepsTime(in: step),

@@ -106,7 +106,7 @@ struct ContactPresenceTable {
             ORDER BY priority DESC, jid
             """, account, jid.bare.description
         ) { row in
-            (try? JID(row.text(0))).map {
+            (try? JID(received: row.text(0))).map {
                 ContactPresence(
                     jid: $0, show: row.optionalForeignText(1), status: row.optionalForeignText(2),
                     priority: Int8(clamping: row.integer(3)))

@@ -140,7 +140,7 @@ struct RosterTable {
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> RosterItem? {
-        guard let jid = try? JID(row.text(0)) else { return nil }
+        guard let jid = try? JID(received: row.text(0)) else { return nil }
         let groups = try? JSONDecoder().decode([String].self, from: Data(row.text(5).utf8))
         return RosterItem(
             jid, name: row.optionalText(1), subscription: .init(rawValue: row.text(2)) ?? .none,

@@ -85,7 +85,7 @@ struct SubscriptionTable {
             ORDER BY received_at, jid
             """, account
         ) { row in
-            (try? JID(row.text(0))).map {
+            (try? JID(received: row.text(0))).map {
                 SubscriptionRequest(
                     jid: $0, status: row.optionalForeignText(1), nick: row.optionalForeignText(2),
                     receivedAt: row.timestamp(3))
@@ -135,7 +135,8 @@ struct SubscriptionTable {
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> Stanza? {
-        guard let jid = try? JID(row.text(1)), let type = Presence.Kind(rawValue: row.text(2)) else {
+        guard let jid = try? JID(received: row.text(1)), let type = Presence.Kind(rawValue: row.text(2))
+        else {
             return nil
         }
         return Stanza(row: row.integer(0), jid: jid, type: type, status: row.optionalText(3))
@@ -185,7 +186,7 @@ struct SubscriptionTable {
     /// The contacts whose decision is waited for.
     func awaited(in step: borrowing Step) throws(HandlerError) -> [JID] {
         try step.all("SELECT DISTINCT jid FROM subscription_wait WHERE account = ? ORDER BY jid", account) {
-            try? JID($0.text(0))
+            try? JID(received: $0.text(0))
         }.compactMap(\.self)
     }
 

@@ -175,7 +175,7 @@ package struct ServerDomain: Sendable {
     /// Reads an address; nil when it is none.
     mutating func address(_ text: ForeignText) -> JID? {
         if let known = knownAddresses[text] { return known }
-        guard let jid = try? JID(text) else { return nil }
+        guard let jid = try? JID(received: text) else { return nil }
         if knownAddresses.count >= Self.knownAddressLimit { knownAddresses.removeAll(keepingCapacity: true) }
         knownAddresses[text] = jid
         return jid
