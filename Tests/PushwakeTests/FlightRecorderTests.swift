@@ -65,7 +65,7 @@ struct FlightRecorderTests {
             as [(Int64, String, Int32)]
         {
             time.value = at
-            chronicle.began(role, pid)
+            chronicle.started(role, pid)
             time.value = at + 90
             chronicle.noted("push", "a push")
             chronicle.ended(pid, try Self.killed())

@@ -24,7 +24,7 @@ import Testing
     @Test(
         "X30 an address that a server lets through is read, and reading it again gives the same",
         arguments: kept)
-    func kept(text: String, local: String?, domain: String, resource: String?) throws {
+    func keeps(text: String, local: String?, domain: String, resource: String?) throws {
         #expect(throws: JIDError.self) { try JID(text) }
         let jid = try JID(received: text)
         #expect(jid.local?.string == local)
