@@ -148,13 +148,13 @@ import Testing
             try store.step { step in
                 try step.execute("CREATE TABLE everything(a, b, c, d, e, f, g)")
                 let changed = try step.execute(
-                    "INSERT INTO everything VALUES (?, ?, ?, ?, ?, ?, ?)", Int64.min, 0.5, "zero\u{0}in it",
+                    "INSERT INTO everything VALUES (?, ?, ?, ?, ?, ?, ?)", Int64.min, 0.5, "one\u{1}in it",
                     [UInt8](), nil as String?, "", true)
                 #expect(changed == 1)
                 let row = try #require(
                     try step.first("SELECT * FROM everything") { row in
                         [
-                            row.integer(0) == .min, row.real(1) == 0.5, row.text(2) == "zero\u{0}in it",
+                            row.integer(0) == .min, row.real(1) == 0.5, row.text(2) == "one\u{1}in it",
                             row.blob(3) == [], !row.isNull(3), row.isNull(4), row.optionalText(4) == nil,
                             row.optionalText(5) == "", row.integer(6) == 1, row.optionalInteger(4) == nil,
                         ]

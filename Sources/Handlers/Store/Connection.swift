@@ -97,15 +97,15 @@ final class Connection {
 
     #if DEBUG || Failpoints
         /// Refuses rows, as an engine does whose limits nobody thought of: tests show that such a row costs only itself.
-        var refuses: ((_ sql: String, _ values: [SQLValue]) -> Bool)?
+        var refuses: ((_ sql: String, _ values: [SQLValue]) -> ErrorCode<HandlerError>?)?
     #endif
 
     @inline(__always) private func refuse(
         _ sql: String, _ values: [any SQLConvertible]
     ) throws(HandlerError) {
         #if DEBUG || Failpoints
-            guard let refuses, refuses(sql, values.map(\.sqlValue)) else { return }
-            throw HandlerError(.sql, "'\(sql)' is refused, as a fault that is built in on purpose")
+            guard let code = refuses?(sql, values.map(\.sqlValue)) else { return }
+            throw HandlerError(code, "'\(sql)' is refused, as a fault that is built in on purpose")
         #endif
     }
 

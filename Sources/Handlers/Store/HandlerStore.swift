@@ -214,9 +214,16 @@ public final class HandlerStore: Sendable {
     #if DEBUG || Failpoints
         /// From now on steps refuse to store some rows; nil for none.
         ///
-        /// - Parameter refuses: Says so of a statement that changes something, and of its values.
-        package func refuseRows(_ refuses: ((_ sql: String, _ values: [SQLValue]) -> Bool)?) {
-            lock.withLock { _ in connection.refuses = refuses }
+        /// - Parameters:
+        ///   - code: The error: one that the row is to blame for, or one of the store itself.
+        ///   - refuses: Says so of a statement that changes something, and of its values.
+        package func refuseRows(
+            with code: ErrorCode<HandlerError> = .sql,
+            _ refuses: ((_ sql: String, _ values: [SQLValue]) -> Bool)?
+        ) {
+            lock.withLock { _ in
+                connection.refuses = refuses.map { refuses in { refuses($0, $1) ? code : nil } }
+            }
         }
     #endif
 

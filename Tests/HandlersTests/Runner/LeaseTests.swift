@@ -159,14 +159,8 @@ private struct Slow: AsyncHandler {
     }
 
     /// Lets the store fail where a handler's failure is stored.
-    private func refuseFailures(_ store: HandlerStore) throws {
-        try store.step { step in
-            try step.execute(
-                """
-                CREATE TRIGGER full BEFORE UPDATE ON handler WHEN NEW.reason = 'failed'
-                BEGIN SELECT RAISE(ABORT, 'the disk is full'); END
-                """)
-        }
+    private func refuseFailures(_ store: HandlerStore) {
+        store.refuseRows(with: .storageFailed) { _, values in values.contains(.text("failed")) }
     }
 
     @Test(
@@ -184,10 +178,10 @@ private struct Slow: AsyncHandler {
                 #expect(try store.step { try $0.end(id, .result, with: Order(bench)) } == .queued)
                 try runner.runDue()
                 let visit = await bench.next()
-                try refuseFailures(store)
+                refuseFailures(store)
                 visit.go.resume(throwing: Failure(description: "failed"))
                 while runner.state.withLock({ $0.unsettled.isEmpty }) { await Task.yield() }
-                if isMended { try store.step { _ = try $0.execute("DROP TRIGGER full") } }
+                if isMended { store.refuseRows(nil) }
                 // Time enough to fail this test by its limit.
                 #expect(await runner.close(finishing: .seconds(3600)) == isMended)
                 let status = try #require(try store.step { try $0.status(of: id) })
@@ -213,7 +207,7 @@ private struct Slow: AsyncHandler {
             #expect(try store.step { try $0.end(id, .result, with: Order(bench)) } == .queued)
             try runner.start()
             let visit = await bench.next()
-            try refuseFailures(store)
+            refuseFailures(store)
             visit.go.resume(throwing: Failure(description: "failed"))
             // The first ones may be those of the handler and of the attempt to store that.
             try await eventually("the runner has tried again and again") {
@@ -221,7 +215,7 @@ private struct Slow: AsyncHandler {
             }
             let times = failures.withLock { $0 }
             #expect(times[4] - times[0] >= .seconds(1), "\(times)")
-            try store.step { _ = try $0.execute("DROP TRIGGER full") }
+            store.refuseRows(nil)
             try await eventually("it is stored") {
                 try store.step { try $0.status(of: id) }?.attempts == 1
             }
