@@ -31,7 +31,7 @@ final class PostgresConnection: SQLConnection {
     let options: PostgresSettings
     let isReader: Bool
     var link: PostgresLink?
-    /// Whether a server that fits was reached, so that one that is away is waited for.
+    /// Whether a server that fits was reached, also by another connection, so that one that is away is waited for.
     private var wasConnected: Bool
     private(set) var mode = Mode.optimistic
     /// Why the step that failed is to be run again.
@@ -67,7 +67,6 @@ final class PostgresConnection: SQLConnection {
         case carefully, afterConflict, onNewConnection, asNewNode, withNewStatements
     }
 
-    /// - Parameter wasConnected: Whether another connection has reached a server that fits.
     init(_ options: PostgresSettings, isReader: Bool, wasConnected: Bool = false) {
         path = options.name
         self.wasConnected = wasConnected
