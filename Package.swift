@@ -53,7 +53,8 @@ if let hostLibraries {
             ])
     ]
 } else {
-    packageDependencies = [.package(url: "https://github.com/swiftlang/swift-syntax.git", from: "603.0.0")]
+    // One version: a toolchain that brings its own swift-syntax deletes a Package.resolved, as the package has no dependencies there.
+    packageDependencies = [.package(url: "https://github.com/swiftlang/swift-syntax.git", exact: "603.0.0")]
     macroDependencies = [
         "SwiftSyntax", "SwiftSyntaxMacros", "SwiftSyntaxBuilder", "SwiftDiagnostics", "SwiftParser",
         "SwiftSyntaxMacroExpansion",

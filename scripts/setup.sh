@@ -46,11 +46,10 @@ case $purpose in
         ;;
 esac
 
-# What comes from pip, in a virtual environment of its own.
+# What comes from pip, in a virtual environment of its own: each version and the digest of each file.
 case $purpose in
-    build | postgres) peer_versions=() ;;
-    test) peer_versions=(slixmpp==1.17.0 slixmpp-omemo==2.2.0) ;;
-    bench) peer_versions=(huey==3.5.4 dbos==3.4.0 slixmpp==1.17.0) ;;
+    build | postgres) peer_lock='' ;;
+    test | bench) peer_lock=scripts/peers/$purpose.txt ;;
 esac
 
 # MARK: What is there
@@ -68,7 +67,7 @@ servers_installed() {
     installed_since prosody 13 && installed prosody-modules && installed_since ejabberd 24.10
 }
 
-peer_installed() { [ -e "$peers/.${1/==/-}" ] && [ -x "$peers/bin/python" ]; }
+peers_installed() { [ -x "$peers/bin/python" ] && cmp -s "$peer_lock" "$peers/.$purpose.txt"; }
 
 # MARK: apt
 
@@ -238,14 +237,15 @@ make_peers() {
 }
 
 install_peers() {
-    say "installing $* in $peers"
+    say "installing what $peer_lock lists in $peers"
     make_peers
-    "$peers/bin/python" -m pip install --quiet --disable-pip-version-check --prefer-binary "$@" >"$log" 2>&1 || {
+    # A source package would run its own code to be built, and fetch what that needs without a digest.
+    "$peers/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes \
+        --requirement "$peer_lock" >"$log" 2>&1 || {
         cat "$log" >&2
-        fail "pip could not install $*; see above. Without a network this cannot be done."
+        fail "pip could not install what $peer_lock lists; see above. Without a network this cannot be done."
     }
-    local peer
-    for peer in "$@"; do touch "$peers/.${peer/==/-}"; done
+    cp "$peer_lock" "$peers/.$purpose.txt"
 }
 
 # MARK: Other systems
@@ -309,10 +309,10 @@ case $system in
         ;;
     *) check_by_hand ;;
 esac
-missing_peers=()
-for peer in ${peer_versions[@]+"${peer_versions[@]}"}; do peer_installed "$peer" || missing_peers+=("$peer"); done
+want_peers=''
+[ -z "$peer_lock" ] || peers_installed || want_peers=yes
 
-[ -n "${missing[*]-}$want_postgres$want_servers${missing_peers[*]-}" ] || exit 0
+[ -n "${missing[*]-}$want_postgres$want_servers$want_peers" ] || exit 0
 
 mkdir -p .build
 log=.build/setup.log
@@ -332,5 +332,5 @@ if [ -n "${missing[*]-}$want_postgres$want_servers" ]; then
         install_servers
     fi
 fi
-[ -z "${missing_peers[*]-}" ] || install_peers "${missing_peers[@]}"
+[ -z "$want_peers" ] || install_peers
 say "ready to $purpose"

@@ -41,8 +41,8 @@ import XMPPModules
             case .nickname: 1023
             case .id: ForeignBounds.token
             case .name: NameBounds.name
-            case .key: NameBounds.key
-            case .lane: NameBounds.lane
+            case .key: Transaction.longestKey
+            case .lane: Lanes.longestName
             case .ofProgram: ForeignBounds.key
             case .word: 64
             case .verification: 100

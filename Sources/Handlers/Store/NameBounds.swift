@@ -1,14 +1,11 @@
-/// The greatest sizes of names that programs give, in bytes of UTF-8.
+/// The greatest size of names that programs give, in bytes of UTF-8. Keys and lanes have their own, `Transaction.longestKey` and
+/// `Lanes.longestName`.
 ///
 /// An entry of an index of PostgreSQL has 2704 bytes at most, and a statement that needs a longer one fails, which would undo the whole
 /// step. No key of a table has more than two of these names. The bounds are those of SQLite, too, so that each store can move.
 package enum NameBounds {
     /// The name of a handler, of an event, of a module, of a scope.
     package static let name = 512
-    /// The key of a handler, and the key by which a lane keeps an order.
-    package static let key = Transaction.longestKey
-    /// The name of a lane.
-    package static let lane = Lanes.longestName
 
     /// Throws `invalidKey` for a name that is too long.
     ///

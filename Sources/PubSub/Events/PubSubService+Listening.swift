@@ -16,7 +16,7 @@ extension PubSubService {
     /// contact's node and of the own one when a session starts. The node of a PubSub service must be subscribed to.
     ///
     /// - Parameters:
-    ///   - node: The node's name, not empty.
+    ///   - node: The node's name, not empty. With the publisher and the key it has some 2500 bytes of UTF-8 at most.
     ///   - publisher: Whose node: a user's bare address or a PubSub service. Nil for the account itself and its
     ///     contacts, or everybody when the account has no `RosterModule`.
     ///   - key: Names this listener among those of the node and the publisher; the same key replaces it, so a program
@@ -28,7 +28,8 @@ extension PubSubService {
     ///     for calls of the handler before.
     ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for an empty
-    ///   node or a publisher with a resource, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
+    ///   node or a publisher with a resource, `outboxFull`; ``/Handlers/HandlerError`` `invalidKey` for too long names, or when the
+    ///   store fails.
     public func listen(
         to node: any TextConvertible, of publisher: JID? = nil, as key: String,
         _ handler: Durable<PubSubEvent>, ordered isOrdered: Bool = false, in step: borrowing Step

@@ -12,10 +12,10 @@ import XMPPCore
     private let node = EventAccount.node
 
     @Test(
-        "P4 nodes with names that look like XML, have spaces, or are 3000 characters long are distinguished",
+        "P4 nodes with names that look like XML, have spaces, or are 2500 characters long are distinguished",
         arguments: [
             "a b", " ", "<a&b>'\"", "x\ny\tz", "{urn:x}y", "node+notify", "\u{1F600}\u{5D0}", "%_*?",
-            String(repeating: "n", count: 3000),
+            String(repeating: "n", count: 2500),
         ])
     func oddNames(name: String) async throws {
         let account = try EventAccount()
