@@ -9,7 +9,7 @@
 /// let isLast = try fin.optionalValue(of: "complete", as: Bool.self) ?? false
 /// ```
 ///
-/// Integers, `Bool`, `Timestamp`, ``JID`` and ``ForeignText`` are such values. An enum whose raw values are
+/// Integers, `Bool`, `Timestamp`, ``JID`` and ``/Timestamps/ForeignText`` are such values. An enum whose raw values are
 /// strings becomes one by saying so; its raw values must be ASCII of at most 64 bytes:
 ///
 /// ```swift
