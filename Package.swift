@@ -114,8 +114,8 @@ let package = Package(
         .target(name: "CPlatform"),
         // The system calls: no other target of the library imports Glibc. docs/internals/darwin.md lists what a port must replace.
         .target(name: "Platform", dependencies: ["CPlatform"]),
-        // `Timestamp` and other types that Handlers and XMPPCore both use. Neither of them depends on the other.
-        .target(name: "Timestamps"),
+        // `Timestamp`, `ForeignText` and other types that Handlers and XMPPCore both use. Neither of them depends on the other.
+        .target(name: "Timestamps", dependencies: ["Platform"]),
         // Bound handlers end once (Step.end, Ending). Clocks: Step.schedule. Leases: Lease. Older and newer programs: Schema,
         // DurableHandler.version. Which processes are alive: ProcessSlot. Places for a kill: Failpoint.
         .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "Platform", "Timestamps"]),

@@ -13,7 +13,7 @@ final class Definition: Sendable {
     }
 
     let handler: any DurableHandler.Type
-    let id: String
+    let id: Name
     let version: Int
     let retry: RetryPolicy
     let availability: Availability
@@ -29,7 +29,7 @@ final class Definition: Sendable {
 
     init<H: DurableHandler>(_ handler: H.Type, place: String, _ unknown: UnknownArguments) {
         self.handler = handler
-        id = H.id
+        id = Name(H.id)
         version = H.version
         retry = H.retry
         availability = H.availability
@@ -137,7 +137,7 @@ struct Invocation: Sendable {
                 "the handler '\(stored.name)' is stored with version \(stored.version), which no program had; discard it, or put a backup back"
             )
         }
-        var record = try ArgumentCoding.record(stored.arguments, handler: stored.name)
+        var record = try ArgumentCoding.record(stored.arguments, handler: stored.name.string)
         for version in stored.version..<max(stored.version, H.version) {
             do {
                 try H.upcast(&record, from: version)
@@ -152,7 +152,7 @@ struct Invocation: Sendable {
 final class StoredHandler: Sendable {
     /// The row; nil for a handler that runs inside another one.
     let id: AnyHandlerID?
-    let name: String
+    let name: Name
     let version: Int
     let arguments: [UInt8]
     /// The stored invalidation, if there is one and it was asked for.
@@ -175,7 +175,7 @@ final class StoredHandler: Sendable {
     let isStanding: Bool
 
     init(
-        id: AnyHandlerID? = nil, name: String, version: Int, arguments: [UInt8], orElseBytes: [UInt8]? = nil,
+        id: AnyHandlerID? = nil, name: Name, version: Int, arguments: [UInt8], orElseBytes: [UInt8]? = nil,
         attempts: Int = 0, deaths: Int = 0, culprit: Int64? = nil, trace: AnyHandlerID?, key: String? = nil,
         isLeased: Bool = false, relations: Relations = [], isStanding: Bool = false
     ) {

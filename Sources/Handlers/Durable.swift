@@ -11,7 +11,8 @@ import FoundationEssentials
 /// ```
 public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConvertible {
     /// The stored name, ``DurableHandler/id``.
-    public let name: String
+    public var name: String { storedName.string }
+    package let storedName: Name
     /// The version of the argument list.
     package let version: Int
     /// The bound arguments: the bytes of one JSON object.
@@ -20,7 +21,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     let orElseBytes: [UInt8]?
 
     package init(name: String, version: Int, arguments: [UInt8], orElseBytes: [UInt8]? = nil) {
-        self.name = name
+        storedName = Name(name)
         self.version = version
         self.arguments = arguments
         self.orElseBytes = orElseBytes

@@ -78,6 +78,8 @@ extension ErrorCode where Failure == HandlerError {
     public static var tookTooLong: Self { Self(rawValue: "took-too-long") }
     /// A handler cannot wait for so many others.
     public static var tooManyChildren: Self { Self(rawValue: "too-many-children") }
+    /// Another handler waits for a handler already.
+    public static var alreadyJoined: Self { Self(rawValue: "already-joined") }
     /// A handler has ended without a result.
     public static var noResult: Self { Self(rawValue: "no-result") }
     /// A step or a read was started inside a step on the same thread, or a read inside a read.
@@ -122,6 +124,8 @@ extension ErrorCode where Failure == HandlerError {
     package static var foreignWait: Self { Self(rawValue: "foreign-wait") }
     /// A calendar cannot be read, or this machine does not know its time zone.
     public static var invalidCalendar: Self { Self(rawValue: "invalid-calendar") }
+    /// The interval of a timer is shorter than a millisecond.
+    public static var invalidInterval: Self { Self(rawValue: "invalid-interval") }
     /// A key is empty, too long or holds a character that cannot be stored; or the name of a handler, an event, a module or a scope is
     /// too long.
     public static var invalidKey: Self { Self(rawValue: "invalid-key") }

@@ -8,9 +8,9 @@ import Synchronization
 /// let everything = HandlerRegistry.discovered()              // every @Handler in this program (ELF)
 /// ```
 public final class HandlerRegistry: Sendable {
-    private let definitions = Mutex<[String: Definition]>([:])
+    private let definitions = Mutex<[Name: Definition]>([:])
     /// The names of handlers that modules brought.
-    private let moduleNames = Mutex<Set<String>>([])
+    private let moduleNames = Mutex<Set<Name>>([])
     let unknownArguments = UnknownArguments()
 
     /// Makes a registry of the listed handlers.
@@ -58,7 +58,7 @@ public final class HandlerRegistry: Sendable {
     {
         let definition = Definition(type, place: "\(file):\(line)", unknownArguments)
         definitions.withLock { definitions in
-            for name in [H.id] + H.aliases {
+            for name in Self.names(of: type) {
                 if let other = definitions[name] ?? Self.own(named: name),
                     other.type != ObjectIdentifier(type)
                 {
@@ -75,19 +75,23 @@ public final class HandlerRegistry: Sendable {
     /// Adds the handlers of modules.
     func register(ofModules handlers: [any DurableHandler.Type]) {
         for handler in handlers { register(handler) }
-        moduleNames.withLock { $0.formUnion(handlers.flatMap { [$0.id] + $0.aliases }) }
+        moduleNames.withLock { $0.formUnion(handlers.flatMap { Self.names(of: $0) }) }
+    }
+
+    private static func names(of handler: any DurableHandler.Type) -> [Name] {
+        ([handler.id] + handler.aliases).map { Name($0) }
     }
 
     /// Returns whether a handler belongs to a module, or to the runtime, and not to the program.
-    func isOfModule(_ name: String) -> Bool {
+    func isOfModule(_ name: Name) -> Bool {
         Self.own(named: name) != nil || moduleNames.withLock { $0.contains(name) }
     }
 
     /// The names and aliases of all registered handlers, sorted.
-    package var names: [String] { definitions.withLock { $0.keys.sorted() } }
+    package var names: [Name] { definitions.withLock { $0.keys.sorted() } }
 
     /// Returns whether a handler of that name or alias is registered.
-    package func knows(_ name: String) -> Bool { definition(named: name) != nil }
+    package func knows(_ name: Name) -> Bool { definition(named: name) != nil }
 
     /// Each definition once, whatever aliases it has.
     var distinctDefinitions: [Definition] {
@@ -100,7 +104,7 @@ public final class HandlerRegistry: Sendable {
         return policies.map(\.longestSpreadDelay).max() ?? .zero
     }
 
-    func definition(named name: String) -> Definition? {
+    func definition(named name: Name) -> Definition? {
         definitions.withLock { $0[name] } ?? Self.own(named: name)
     }
 
@@ -113,13 +117,13 @@ public final class HandlerRegistry: Sendable {
     /// One of the runtime's own handlers.
     ///
     /// Their table is only made for their names: to find out what types conform to takes a fifth of a short process.
-    private static func own(named name: String) -> Definition? {
+    private static func own(named name: Name) -> Definition? {
         name.hasPrefix(FlowPlace.prefix) || name == ChainAlarm.id || name == LaneFiller.id ? own[name] : nil
     }
 
     private static let own = Dictionary(
         uniqueKeysWithValues: ownHandlers.map {
-            ($0.id, Definition($0, place: "Durable Handlers", UnknownArguments()))
+            (Name($0.id), Definition($0, place: "Durable Handlers", UnknownArguments()))
         })
 }
 

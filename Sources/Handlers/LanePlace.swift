@@ -5,11 +5,13 @@
 /// ```
 public struct LanePlace: Hashable, Sendable {
     /// The name of the lane.
-    public let lane: String
+    public var lane: String { name.string }
+    let name: Name
     /// How urgent it is: one more is worth a minute of waiting.
     public let priority: Int
     /// Handlers of the lane with the same key run one after the other; nil for one that waits for no other.
-    public let orderKey: String?
+    public var orderKey: String? { key?.string }
+    let key: Name?
 
     /// How much sooner one step of priority lets a handler start. One of a lower priority waits so much longer and no more.
     public static let agingTime = Duration.seconds(60)
@@ -24,6 +26,6 @@ public struct LanePlace: Hashable, Sendable {
     ///   - key: 1 to 512 bytes of UTF-8, without U+0000. Of the lane's handlers with this key, each starts when the one before it has
     ///     ended or is quarantined, in the order in which they came, whatever their priorities.
     public init(_ lane: String, priority: Int = 0, orderedBy key: String? = nil) {
-        (self.lane, self.priority, orderKey) = (lane, priority, key)
+        (name, self.priority, self.key) = (Name(lane), priority, key.map { Name($0) })
     }
 }

@@ -127,12 +127,21 @@ public protocol HandlerEnvironment: Sendable {
 public struct HandlerScope: PrintedRawValue, RawRepresentable, Hashable, Sendable, Codable,
     CustomStringConvertible
 {
-    public let rawValue: String
+    public var rawValue: String { name.string }
+    private let name: Name
+
     /// Makes a scope.
     ///
-    /// - Parameter rawValue: What is stored: 512 bytes of UTF-8 at most, the same in every process and never changed.
-    public init(rawValue: String) { self.rawValue = rawValue }
-    package init(_ name: String) { rawValue = name }
+    /// - Parameter rawValue: What is stored: 512 bytes of UTF-8 at most, the same in every process and never changed. Two scopes are equal if
+    ///   its bytes are.
+    public init(rawValue: String) { name = Name(rawValue) }
+    package init(_ name: String) { self.init(rawValue: name) }
+
+    // Written out, because those of every RawRepresentable compare the String.
+    /// Returns whether both have the same bytes.
+    public static func == (left: HandlerScope, right: HandlerScope) -> Bool { left.name == right.name }
+    /// Hashes the bytes.
+    public func hash(into hasher: inout Hasher) { hasher.combine(name) }
 }
 
 /// The context of a timer: a handler bound by ``Step/schedule(_:after:every:in:)``.

@@ -12,8 +12,14 @@ public struct TimeSource: Sendable {
     public let wall: @Sendable () -> Timestamp
     /// Registers something to run whenever a hand-turned clock was turned; nil for a clock that runs by itself.
     package let onTurn: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
+    /// Registers something to run whenever the wall clock was set or the machine woke, for as long as the returned object lives. Nil for a
+    /// clock that a program has made itself.
+    package let onSet: OnSet?
     /// Whether the wall clock is the machine's. A store on a server then takes the server's.
     package let usesMachineWall: Bool
+
+    package typealias OnSet =
+        @Sendable (@escaping @Sendable () -> Void) throws(HandlerError) -> any AnyObject & Sendable
 
     /// Makes clocks.
     ///
@@ -30,10 +36,25 @@ public struct TimeSource: Sendable {
         self.wall = wall ?? Self.systemWall
         self.onTurn = onTurn
         usesMachineWall = wall == nil
+        onSet = usesMachineWall ? Self.onSystemSet : nil
+    }
+
+    /// Makes clocks of which the wall clock runs by itself, and may be set.
+    package init(
+        monotonic: @escaping @Sendable () -> Duration = Self.systemMonotonic,
+        wall: @escaping @Sendable () -> Timestamp, onSet: OnSet?
+    ) {
+        (self.monotonic, self.wall, self.onSet) = (monotonic, wall, onSet)
+        (onTurn, usesMachineWall) = (nil, false)
     }
 
     /// The machine's clocks.
     public static let system = TimeSource()
+
+    /// Registers something to run whenever the machine's wall clock was set, or the machine woke.
+    package static let onSystemSet: OnSet = { (action) throws(HandlerError) in
+        try WallClockWatch.process.add(action)
+    }
 
     /// Returns the time `duration` after `time`, in whole milliseconds. A duration below 0 counts as 0, and one above the longest
     /// stored duration counts as that, so that no duration of a program makes the sum overflow.

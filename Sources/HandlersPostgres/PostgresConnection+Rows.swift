@@ -27,10 +27,10 @@ extension PostgresConnection {
     }
 
     func hasTable(_ name: String) throws(HandlerError) -> Bool {
-        if knownTables.contains(name) { return true }
+        if knownTables.contains(Name(name)) { return true }
         let isThere = try findTable(name)
         // One that the open step has made may be undone; all others stay.
-        if isThere, !hasWritten { knownTables.insert(name) }
+        if isThere, !hasWritten { knownTables.insert(Name(name)) }
         return isThere
     }
 
@@ -89,20 +89,20 @@ struct DrawnIDs {
         """
 
     /// The next one last, by table.
-    private var ids: [String: [Int64]] = [:]
+    private var ids: [Name: [Int64]] = [:]
     /// The statements of ``PostgresConnection/insert(_:binding:)`` with their ids.
-    private var inserts: [String: (table: String, sql: String)] = [:]
+    private var inserts: [ForeignText: (table: String, sql: String)] = [:]
 
     /// The INSERT with its id; nil for another statement.
     mutating func insert(_ sql: String) -> (table: String, sql: String)? {
-        guard let insert = inserts[sql] ?? PostgresText.insert(sql) else { return nil }
-        inserts[sql] = insert
+        guard let insert = inserts[ForeignText(sql)] ?? PostgresText.insert(sql) else { return nil }
+        inserts[ForeignText(sql)] = insert
         return insert
     }
 
-    mutating func take(for table: String) -> Int64? { ids[table]?.popLast() }
+    mutating func take(for table: String) -> Int64? { ids[Name(table)]?.popLast() }
 
-    mutating func add(_ drawn: [Int64], for table: String) { ids[table] = drawn.reversed() }
+    mutating func add(_ drawn: [Int64], for table: String) { ids[Name(table)] = drawn.reversed() }
 
     /// Forgets what was drawn: a server that was promoted may give the same again.
     mutating func forget() { ids = [:] }

@@ -49,7 +49,7 @@ final class PostgresConnection: SQLConnection {
     /// The number of the node by which the connection is called.
     private var calledNumber: Int?
     /// Tables that are there.
-    var knownTables: Set<String> = []
+    var knownTables: Set<Name> = []
     /// The node's number in the open step.
     private(set) var openNumber = 0
     /// The number of the step that commits.

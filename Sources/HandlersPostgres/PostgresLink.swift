@@ -19,7 +19,7 @@ final class PostgresLink {
     private let connection: OpaquePointer
     /// How long an answer may take, in milliseconds.
     private let answerLimit: Int32
-    private var statements: [String: PostgresStatement] = [:]
+    private var statements: [ForeignText: PostgresStatement] = [:]
     /// The statements that were prepared, for names.
     private var prepared = 0
     /// The commands whose results were not received.
@@ -96,7 +96,7 @@ final class PostgresLink {
 
     /// The prepared statement of a common text.
     func statement(_ sql: String) throws(PostgresError) -> PostgresStatement {
-        if let known = statements[sql] { return known }
+        if let known = statements[ForeignText(sql)] { return known }
         if statements.count >= Self.statementLimit { try forgetStatements() }
         prepared += 1
         let name = "s\(prepared)"
@@ -107,7 +107,7 @@ final class PostgresLink {
         let types = try receive()?.parameterTypes ?? []
         let statement = PostgresStatement(
             sql, name: name, kind: PostgresText.kind(sql), parameters: types)
-        statements[sql] = statement
+        statements[ForeignText(sql)] = statement
         return statement
     }
 
@@ -125,7 +125,7 @@ final class PostgresLink {
     }
 
     /// Forgets a statement whose tables have changed.
-    func forget(_ sql: String) { statements[sql] = nil }
+    func forget(_ sql: String) { statements[ForeignText(sql)] = nil }
 
     // MARK: The pipeline
 

@@ -1,9 +1,11 @@
 package import Handlers
+import Platform
 import Synchronization
 
 /// The clock of the server, by which all machines of a store decide what is due.
 ///
-/// Between two looks at the server it runs with the machine's monotonic clock: a wall clock that is wrong, or jumps, has no part in it.
+/// Between two looks at the server it runs with a clock of the machine that nobody sets, and that goes on while the machine is suspended: a wall
+/// clock that is wrong, or jumps, has no part in it.
 package final class ServerClock: Sendable {
     /// The difference between the clocks of machine and server from which on it is reported.
     private static let tolerance: Int64 = 1000
@@ -25,8 +27,8 @@ package final class ServerClock: Sendable {
         self.machine = machine
     }
 
-    /// The machine's monotonic time, in milliseconds.
-    static var monotonic: Int64 { TimeSource.systemMonotonic().milliseconds }
+    /// The time since the machine started, in milliseconds.
+    static var monotonic: Int64 { SystemTime.bootNanoseconds() / 1_000_000 }
 
     /// Takes a time of the server over, unless what is known explains it.
     func adopt(_ server: Int64, between start: Int64, and end: Int64) {
@@ -49,7 +51,8 @@ package final class ServerClock: Sendable {
     /// Returns the clocks of a store, whose wall clock is the server's. A wall clock that a program has made itself stays as it is.
     package func source(_ time: TimeSource) -> TimeSource {
         guard time.usesMachineWall else { return time }
-        return TimeSource(monotonic: time.monotonic, wall: { self.now })
+        // After a suspension the server's time has gone on.
+        return TimeSource(monotonic: time.monotonic, wall: { self.now }, onSet: time.onSet)
     }
 
     /// Says that the clocks differ by more than a second; nil where they do not.

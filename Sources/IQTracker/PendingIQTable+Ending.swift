@@ -1,5 +1,5 @@
 package import Handlers
-package import XMPPCore
+import XMPPCore
 
 /// Action for a handler whose request was not answered in time.
 public enum RequestTimeoutPolicy: Int64, Hashable, Sendable {

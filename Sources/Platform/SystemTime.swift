@@ -5,6 +5,9 @@ package enum SystemTime {
     /// Nanoseconds that never go backwards; they do not advance while the machine is suspended.
     package static func monotonicNanoseconds() -> Int64 { nanoseconds(CLOCK_MONOTONIC) }
 
+    /// Nanoseconds that never go backwards; they advance while the machine is suspended, too.
+    package static func bootNanoseconds() -> Int64 { nanoseconds(CLOCK_BOOTTIME) }
+
     /// Nanoseconds since 1970, UTC; a user or a time server may set them back.
     package static func wallNanoseconds() -> Int64 { nanoseconds(CLOCK_REALTIME) }
 

@@ -81,7 +81,7 @@ extension PubSubService {
         in step: borrowing Step
     ) throws -> String {
         // Told at once, where the program can be corrected, and not when the answer is parked.
-        guard account.store.registry.knows(PubSubAnswered.id) else {
+        guard account.store.registry.knows(Name(PubSubAnswered.id)) else {
             throw HandlerError(
                 .unknownHandler,
                 "the handlers of PubSub are not registered; make the registry with HandlerRegistry.discovered(and: PubSubService.handlers)"

@@ -1,7 +1,7 @@
 import FoundationEssentials
 public import Handlers
 public import XMPPAccount
-public import XMPPCore
+import XMPPCore
 
 /// The address of an uploaded file, and its key.
 ///

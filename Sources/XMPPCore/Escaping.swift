@@ -154,3 +154,9 @@ enum Escaping {
         }
     }
 }
+
+extension ForeignText {
+    /// The text with U+FFFD in place of each character that XML cannot carry: the control characters but tab, line feed and carriage
+    /// return, U+FFFE and U+FFFF (XML 1.0 section 2.2). For text that came another way, such as encrypted.
+    package var carriable: ForeignText { ForeignText(Escaping.carriable(string)) }
+}

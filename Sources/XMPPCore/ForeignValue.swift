@@ -9,7 +9,7 @@
 /// let isLast = try fin.optionalValue(of: "complete", as: Bool.self) ?? false
 /// ```
 ///
-/// Integers, `Bool`, `Timestamp`, ``JID`` and ``ForeignText`` are such values. An enum whose raw values are
+/// Integers, `Bool`, `Timestamp`, ``JID`` and ``/Timestamps/ForeignText`` are such values. An enum whose raw values are
 /// strings becomes one by saying so; its raw values must be ASCII of at most 64 bytes:
 ///
 /// ```swift
@@ -105,6 +105,23 @@ extension ForeignValue where Self: RawRepresentable, RawValue == String {
     ///
     /// - Parameter text: What a peer wrote.
     public init?(foreign text: ForeignText) { self.init(text) }
+}
+
+// MARK: - Values that are written as text
+
+extension RawRepresentable where RawValue == String {
+    /// Makes the value that a foreign text names. All raw values are ASCII of at most 64 bytes; another text is not compared.
+    package init?(_ text: ForeignText) {
+        guard text.utf8.count <= 64, text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
+        self.init(rawValue: text.string)
+    }
+}
+
+extension FixedWidthInteger {
+    /// Makes the integer of a decimal text; nil if it is not an integer, or outside the range of the type.
+    ///
+    /// - Parameter text: An optional sign and digits, with white space around them or without.
+    package init?(_ text: ForeignText) { self.init(text.collapsed.string) }
 }
 
 /// What an error asks for in the place of a value: `a whole number from 0 to 255`.

@@ -44,7 +44,7 @@ import XMPPModules
         // The rows of a simulated world end with its program.
         let declared = try idsInSources().subtracting([HandlerFailure.id])
             .filter { !$0.hasPrefix("world.") }
-        let listed = Set(try HandlerRegistry(Self.handlers).signatures.map(\.id))
+        let listed = Set(try HandlerRegistry(Self.handlers).signatures.map(\.id.string))
         #expect(declared == listed)
     }
 

@@ -62,6 +62,17 @@ int dh_events_wait(int events, struct dh_event *_Nonnull found, int limit, int m
 /// A descriptor of a process, which is readable when the process has ended; -1 and errno on failure.
 int dh_process_open(int32_t process);
 
+// MARK: - Changes of the wall clock
+
+// In C because <sys/timerfd.h> is not in Swift's Glibc module.
+
+/// A descriptor that becomes readable when the wall clock is set, and when the machine wakes from a suspension; -1 and errno on
+/// failure.
+int dh_clock_watch_make(void);
+
+/// Returns 1 if that happened since the last call, else 0. Never waits.
+int dh_clock_watch_take(int watch);
+
 // MARK: - An accepted connection
 
 // In C because glibc declares accept4 only under _GNU_SOURCE, which Swift's Glibc module is built without.

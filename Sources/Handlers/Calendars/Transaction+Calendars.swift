@@ -1,14 +1,19 @@
 /// Timers that follow a calendar: their rows, and their calls.
 extension Transaction {
     /// Stores what a timer follows. One that follows the same rule already keeps its time.
-    func set(_ rule: CalendarRule, _ missed: MissedTimes, of id: AnyHandlerID) throws(HandlerError) {
+    func set(_ rule: CalendarRule, _ missed: MissedTimes, of id: AnyHandlerID) throws {
         let next = rule.next(after: now)
         let known = try connection.first(
             """
-            SELECT calendar.expression, calendar.time_zone, handler.due FROM calendar JOIN handler ON handler.id = calendar.handler
+            SELECT calendar.expression, calendar.time_zone, handler.due, handler.state FROM calendar JOIN handler ON handler.id = calendar.handler
             WHERE calendar.handler = ?
             """, [id]
-        ) { (expression: $0.text(0), timeZone: $0.text(1), due: $0.optionalTimestamp(2)) }
+        ) {
+            (
+                expression: $0.text(0), timeZone: $0.text(1), due: $0.optionalTimestamp(2),
+                isParked: $0.integer(3) == State.parked.rawValue
+            )
+        }
         try connection.write(
             """
             INSERT INTO calendar(handler, expression, time_zone, missed) VALUES (?, ?, ?, ?)
@@ -17,6 +22,8 @@ extension Transaction {
             """, [id, rule.expression, rule.timeZone, missed.stored])
         if known == nil { try add(.calendar, to: id) }
         if let known {
+            // Another program did not know its time zone.
+            if known.isParked { return try requeue(id) }
             // A time that has come is called or missed by the rule that it belongs to.
             if let due = known.due, due <= now { return }
             let isSame = known.expression == rule.expression && known.timeZone == rule.timeZone
@@ -33,7 +40,7 @@ extension Transaction {
             $0.integer(0) != 0
         }
         try connection.write(
-            "UPDATE handler SET period = 0, due = ? WHERE id = ? AND state = \(State.pending.sql)",
+            "UPDATE handler SET period = 0, due = ?, input = NULL WHERE id = ? AND state = \(State.pending.sql)",
             [isPaused == true ? nil : time, id])
     }
 
@@ -74,9 +81,11 @@ extension Transaction {
             timer = try self.timer(row.id)
         } catch {
             guard error.code == .invalidCalendar || error.code == .noSuchHandler else { throw error }
+            if let zone = try missingZone(of: row.id) { return try park(row, ParkedReason.zone(zone)) }
             return try quarantine(row.id, StoredReason(error))
         }
-        let chosen = timer.missedTimes.call(timer.rule, due: row.due ?? now, now: now)
+        let due = try row.input.map { try TimerFired(restoring: $0, in: nil).dueAt } ?? row.due ?? now
+        let chosen = timer.missedTimes.call(timer.rule, due: due, now: now)
         // First, so that the handler may pause it, give it another calendar or have itself called again.
         try plan(row.id, at: chosen.next)
         newDue.addRepeated(row.scope, chosen.next)
@@ -85,5 +94,26 @@ extension Transaction {
             row.id, overrides: call.overrides ?? Record(),
             context: .given(
                 TimerFired(dueAt: time, missed: Int64(chosen.missed), environment: environment)))
+    }
+
+    /// The time zone of a timer, if this machine does not know it and another one may.
+    private func missingZone(of id: AnyHandlerID) throws(HandlerError) -> String? {
+        let calendar = try connection.first(
+            "SELECT expression, time_zone FROM calendar WHERE handler = ?", [id]
+        ) { (expression: $0.text(0), zone: $0.text(1)) }
+        guard let calendar, (try? CalendarFields(calendar.expression)) != nil,
+            TimeZoneRules.mayBeKnown(calendar.zone), !TimeZoneRules.isKnown(calendar.zone)
+        else { return nil }
+        return calendar.zone
+    }
+
+    /// Leaves a timer to a program that can call it, with the time for which it is due.
+    private func park(_ row: DueRow, _ reason: String) throws {
+        let input = try row.input ?? TimerFired(dueAt: row.due ?? now).stored()
+        try connection.write(
+            "UPDATE handler SET state = \(State.parked.sql), due = NULL, input = ?, reason = ? WHERE id = ?",
+            [input, reason, row.id])
+        newDue.isParked = true
+        log(.warning, .handlers) { "the timer \(row.id) ('\(row.name)') is parked: \(reason)" }
     }
 }

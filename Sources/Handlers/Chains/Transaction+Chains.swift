@@ -61,7 +61,7 @@ extension Transaction {
     /// Adds a handler to a chain. Its row has the relation already.
     ///
     /// - Parameter isKept: Whether the code that keeps its row ends it.
-    func add(_ id: AnyHandlerID, _ name: String, toChain chain: Int64, isKept: Bool) throws(HandlerError) {
+    func add(_ id: AnyHandlerID, _ name: Name, toChain chain: Int64, isKept: Bool) throws(HandlerError) {
         let ends = !isKept && !registry.isOfModule(name)
         try connection.write(
             "INSERT INTO chain_member(handler, chain, ends) VALUES (?, ?, ?)", [id, chain, ends ? 1 : 0])
@@ -69,7 +69,7 @@ extension Transaction {
     }
 
     /// Lets a member end with its chain: it was called, and waits for a runner or a repair.
-    func endWithChain(_ id: AnyHandlerID, _ name: String) throws(HandlerError) {
+    func endWithChain(_ id: AnyHandlerID, _ name: Name) throws(HandlerError) {
         if registry.isOfModule(name) { return }
         let changed = try connection.execute(
             "UPDATE chain_member SET ends = 1 WHERE handler = ? AND ends = 0", [id])

@@ -95,7 +95,7 @@ extension Step {
     ///     ``schedule(_:after:every:in:)``.
     ///   - scope: Whose environment the call gets; nil for the program as a whole.
     /// - Returns: The handler's row; with ``KeyRule/keep`` perhaps that of the other one.
-    /// - Throws: ``HandlerError`` `keyTaken`, `invalidKey`, or with the codes of the store.
+    /// - Throws: ``HandlerError`` `invalidInterval`, `keyTaken`, `invalidKey`, or with the codes of the store.
     @discardableResult
     public func schedule(
         _ handler: Durable<TimerFired>, key: String, ifTaken rule: KeyRule = .keep, after delay: Duration,
@@ -104,7 +104,7 @@ extension Step {
         HandlerID(
             of: try transaction.bind(
                 handler, kind: period == nil ? .once : .standing,
-                timing: .init(timerAfter: delay, every: period, scope, now), key: key, ifTaken: rule))
+                timing: try .init(timerAfter: delay, every: period, scope, now), key: key, ifTaken: rule))
     }
 
     /// Invalidates the handler with a key, like `invalidate` with its row.

@@ -8,7 +8,7 @@ extension Transaction {
     /// The handler that has a key and has not ended.
     struct KeyHolder {
         let id: AnyHandlerID
-        let name: String
+        let name: Name
         let kind: Int64
         let scope: HandlerScope?
         /// Whether nothing has called it yet.
@@ -21,7 +21,7 @@ extension Transaction {
             [key]
         ) { row in
             KeyHolder(
-                id: AnyHandlerID(rawValue: row.integer(0)), name: row.text(1), kind: row.integer(2),
+                id: AnyHandlerID(rawValue: row.integer(0)), name: row.foreignText(1), kind: row.integer(2),
                 scope: row.optionalText(3).map { HandlerScope($0) },
                 isUncalled: row.integer(4) == State.pending.rawValue && row.isNull(5))
         }
@@ -41,7 +41,7 @@ extension Transaction {
     }
 
     private func check(_ key: String) throws(HandlerError) {
-        guard key.isName(ofBytes: Self.longestKey) else {
+        guard Name(key).isName(ofBytes: Self.longestKey) else {
             throw HandlerError(
                 .invalidKey,
                 "a key has 1 to \(Self.longestKey) bytes and no U+0000; this one has \(key.utf8.count) bytes")
@@ -57,7 +57,7 @@ extension Transaction {
     ) throws -> AnyHandlerID {
         try check(key)
         if let other = try holder(of: key) {
-            let isSame = canonical(other.name) == canonical(handler.name) && other.kind == kind.rawValue
+            let isSame = canonical(other.name) == canonical(handler.storedName) && other.kind == kind.rawValue
             if rule == .keep, isSame {
                 if let isOrdered { try setOrdered(isOrdered, of: other.id) }
                 return other.id
@@ -69,13 +69,13 @@ extension Transaction {
         }
         let id = try bind(
             handler, kind: kind, timing: timing, key: key, relations: isOrdered == true ? .ordered : [])
-        if let definition = registry.definition(named: handler.name), definition.takesSignals {
+        if let definition = registry.definition(named: handler.storedName), definition.takesSignals {
             try deliverEarlySignals(key, to: id, definition, kind, timing.scope)
         }
         return id
     }
 
-    private func canonical(_ name: String) -> String { registry.definition(named: name)?.id ?? name }
+    private func canonical(_ name: Name) -> Name { registry.definition(named: name)?.id ?? name }
 
     private func taken(_ key: String, by other: KeyHolder, _ name: String?) -> HandlerError {
         HandlerError(
@@ -167,7 +167,7 @@ extension Transaction {
     }
 }
 
-extension String {
+extension ForeignText {
     /// Whether it has 1 to `longest` bytes of UTF-8, without U+0000.
     func isName(ofBytes longest: Int) -> Bool { 1...longest ~= utf8.count && !utf8.contains(0) }
 }

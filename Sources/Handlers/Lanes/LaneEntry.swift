@@ -25,14 +25,14 @@ package enum LaneState: Int64, CaseIterable, StoredState {
 /// no runner looks at it.
 struct LaneEntry: Equatable {
     let id: AnyHandlerID
-    let lane: String
+    let lane: Name
     var state: LaneState
     var rank: Int64
-    let orderKey: String?
+    let orderKey: Name?
     var position: Int64?
 
     init(
-        _ id: AnyHandlerID, lane: String, state: LaneState, rank: Int64, orderKey: String?, position: Int64?
+        _ id: AnyHandlerID, lane: Name, state: LaneState, rank: Int64, orderKey: Name?, position: Int64?
     ) {
         (self.id, self.lane, self.state, self.rank) = (id, lane, state, rank)
         (self.orderKey, self.position) = (orderKey, position)
@@ -41,8 +41,8 @@ struct LaneEntry: Equatable {
     /// The entry of a new handler.
     init(_ id: AnyHandlerID, _ place: LanePlace) {
         self.init(
-            id, lane: place.lane, state: .bound,
-            rank: -Int64(place.priority) * LanePlace.agingTime.milliseconds, orderKey: place.orderKey,
+            id, lane: place.name, state: .bound,
+            rank: -Int64(place.priority) * LanePlace.agingTime.milliseconds, orderKey: place.key,
             position: nil)
     }
 
@@ -63,7 +63,7 @@ extension Transaction {
     }
 
     /// The first entry with an order key.
-    func firstEntry(_ key: String, in lane: String) throws(HandlerError) -> LaneEntry? {
+    func firstEntry(_ key: Name, in lane: Name) throws(HandlerError) -> LaneEntry? {
         try connection.first(
             """
             SELECT handler, lane, state, rank, order_key, position FROM lane_entry
@@ -90,9 +90,9 @@ extension Transaction {
 extension LaneEntry {
     fileprivate init(_ row: borrowing Row) {
         self.init(
-            AnyHandlerID(rawValue: row.integer(0)), lane: row.text(1),
+            AnyHandlerID(rawValue: row.integer(0)), lane: row.foreignText(1),
             state: LaneState(rawValue: row.integer(2)) ?? .away, rank: row.integer(3),
-            orderKey: row.optionalText(4), position: row.optionalInteger(5))
+            orderKey: row.optionalForeignText(4), position: row.optionalInteger(5))
     }
 }
 

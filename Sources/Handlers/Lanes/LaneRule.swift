@@ -34,7 +34,8 @@ public struct LaneRate: Hashable, Sendable {
 /// ```
 public struct LaneRule: Hashable, Sendable {
     /// The name of the lane.
-    public let name: String
+    public var name: String { lane.string }
+    let lane: Name
     /// How many of its handlers run at the same time, in all processes together; nil for any number.
     public let concurrency: Int?
     /// How many of them start in each period; nil for any number.
@@ -47,7 +48,7 @@ public struct LaneRule: Hashable, Sendable {
     ///   - concurrency: How many of its handlers run at the same time, 1 or more; nil for any number.
     ///   - rate: How many of them start in a time; nil for any number.
     public init(_ name: String, concurrency: Int? = nil, rate: LaneRate? = nil) {
-        (self.name, self.concurrency, self.rate) = (name, concurrency, rate)
+        (lane, self.concurrency, self.rate) = (Name(name), concurrency, rate)
     }
 }
 
@@ -58,7 +59,7 @@ extension LaneRule {
     var hasLimits: Bool { concurrency != nil || rate != nil }
 
     func check() throws(HandlerError) {
-        try Lanes.check(name: name)
+        try Lanes.check(lane)
         if let concurrency, concurrency < 1 {
             throw Lanes.invalid(
                 "the concurrency of the lane '\(name)' is \(concurrency); it must be 1 or more, or nil for any"
@@ -80,16 +81,16 @@ extension LaneRate {
 
 extension LanePlace {
     func check() throws(HandlerError) {
-        try Lanes.check(name: lane)
+        try Lanes.check(name)
         guard Self.priorities ~= priority else {
             throw Lanes.invalid(
                 "the priority \(priority) in the lane '\(lane)' is not one of \(Self.priorities.lowerBound) to \(Self.priorities.upperBound)"
             )
         }
-        guard let orderKey else { return }
-        guard orderKey.isName(ofBytes: Transaction.longestKey) else {
+        guard let key else { return }
+        guard key.isName(ofBytes: Transaction.longestKey) else {
             throw Lanes.invalid(
-                "an order key has 1 to \(Transaction.longestKey) bytes and no U+0000; one of the lane '\(lane)' has \(orderKey.utf8.count) bytes"
+                "an order key has 1 to \(Transaction.longestKey) bytes and no U+0000; one of the lane '\(lane)' has \(key.utf8.count) bytes"
             )
         }
     }
@@ -102,11 +103,11 @@ enum Lanes {
     /// The maximum number of lanes with limits.
     static let maximum = 1000
     /// The lane of the calls of ordered standing handlers. No program can name it, and it has no limits.
-    static let standing = ""
+    static let standing: Name = ""
 
     static func invalid(_ message: String) -> HandlerError { HandlerError(.invalidLane, message) }
 
-    static func check(name: String) throws(HandlerError) {
+    static func check(_ name: Name) throws(HandlerError) {
         guard name.isName(ofBytes: longestName) else {
             throw invalid(
                 "the name of a lane has 1 to \(longestName) bytes and no U+0000; this one has \(name.utf8.count) bytes"

@@ -86,16 +86,17 @@ extension ReadableStore where Self: ~Copyable {
     /// - Throws: ``HandlerError`` with the codes of the store.
     /// - Complexity: In the number of handlers in lanes.
     public func lanes() throws(HandlerError) -> [LaneStatus] {
-        var names = try all("SELECT name FROM lane") { $0.text(0) }
+        var names = try all("SELECT name FROM lane") { $0.foreignText(0) }
         // The lane of ordered calls, which has no name, is left out.
         var last = Lanes.standing
         while let next = try first(
-            "SELECT lane FROM lane_entry WHERE lane > ? ORDER BY lane LIMIT 1", last, read: { $0.text(0) })
+            "SELECT lane FROM lane_entry WHERE lane > ? ORDER BY lane LIMIT 1", last,
+            read: { $0.foreignText(0) })
         {
             names.append(next)
             last = next
         }
-        return try Set(names).sorted().map { (name) throws(HandlerError) in try laneStatus(name) }
+        return try Set(names).sorted().map { (name) throws(HandlerError) in try laneStatus(name.string) }
     }
 
     private func entries(_ state: LaneState, in lane: String) throws(HandlerError) -> Int {

@@ -24,27 +24,27 @@ extension Transaction {
     /// The lanes that a step has read.
     struct OpenLanes {
         /// By their names.
-        var byName: [String: OpenLane] = [:]
+        var byName: [Name: OpenLane] = [:]
         /// The names of those with a gate that ``Transaction/storeLanes()`` has to store.
-        fileprivate(set) var changed: Set<String> = []
+        fileprivate(set) var changed: Set<Name> = []
         /// The entry that was read last.
         var lastEntry: LaneEntry?
 
         /// Replaces a lane by the changed one.
-        mutating func put(_ lane: OpenLane, _ name: String) {
+        mutating func put(_ lane: OpenLane, _ name: Name) {
             byName[name] = lane
             if lane.isChanged { changed.insert(name) }
         }
 
         /// Forgets what was read and changed since the lanes were as `earlier`.
-        mutating func undo(to earlier: (byName: [String: OpenLane], changed: Set<String>)) {
+        mutating func undo(to earlier: (byName: [Name: OpenLane], changed: Set<Name>)) {
             (byName, changed) = earlier
             lastEntry = nil
         }
     }
 
     /// The lane as this step has changed it. Whoever changes it puts it back.
-    func lane(_ name: String) throws(HandlerError) -> OpenLane {
+    func lane(_ name: Name) throws(HandlerError) -> OpenLane {
         if let lane = openLanes.byName[name] { return lane }
         let lane = OpenLane(stored: try gate(of: name))
         openLanes.byName[name] = lane
@@ -70,11 +70,11 @@ extension Transaction {
     }
 
     /// The gate as it is stored.
-    func gate(of lane: String) throws(HandlerError) -> LaneGate? {
+    func gate(of lane: Name) throws(HandlerError) -> LaneGate? {
         try connection.first(LaneGate.select, [lane], LaneGate.init)
     }
 
-    func store(_ gate: LaneGate, of lane: String) throws(HandlerError) {
+    func store(_ gate: LaneGate, of lane: Name) throws(HandlerError) {
         try connection.write(
             """
             UPDATE lane SET concurrency = ?, rate = ?, rate_period = ?, running = ?, paid_until = ?, token_waiter = ?,

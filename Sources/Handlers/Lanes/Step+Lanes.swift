@@ -79,10 +79,10 @@ extension Transaction {
     ) throws -> AnyHandlerID {
         try place.check()
         let stored = StoredHandler(
-            name: handler.name, version: handler.version, arguments: handler.arguments,
+            name: handler.storedName, version: handler.version, arguments: handler.arguments,
             orElseBytes: handler.orElseBytes, trace: running?.root)
         return try bind(
             stored, toBeCalledWith: context, StoredCall(.result),
-            caller: registry.definition(named: handler.name).map(Caller.init) ?? .inStep, in: place)
+            caller: registry.definition(named: handler.storedName).map(Caller.init) ?? .inStep, in: place)
     }
 }

@@ -19,13 +19,13 @@ extension Transaction {
 
     /// Decides how a new handler comes into its lane, before it is stored.
     func arrival(at place: LanePlace) throws(HandlerError) -> LaneArrival {
-        let last = try place.orderKey.map { (key) throws(HandlerError) in
-            try lastPosition(key, in: place.lane)
+        let last = try place.key.map { (key) throws(HandlerError) in
+            try lastPosition(key, in: place.name)
         }
         if let last, last > 0, !BuiltInFault.forgetOrder.isOn {
             return LaneArrival(place: place, position: last + 1, state: .blocked, start: nil)
         }
-        let start = try startAtOnce(in: place.lane)
+        let start = try startAtOnce(in: place.name)
         return LaneArrival(
             place: place, position: last.map { $0 + 1 }, state: start == nil ? .ready : .placed, start: start)
     }
@@ -107,7 +107,7 @@ extension Transaction {
     }
 
     /// The position of the last entry with an order key; 0 when there is none.
-    private func lastPosition(_ key: String, in lane: String) throws(HandlerError) -> Int64 {
+    private func lastPosition(_ key: Name, in lane: Name) throws(HandlerError) -> Int64 {
         try connection.first(
             "SELECT max(position) FROM lane_entry WHERE lane = ? AND order_key = ? AND position IS NOT NULL",
             [lane, key]
@@ -124,7 +124,7 @@ extension Transaction {
     // MARK: Places
 
     /// When an entry that comes now may start; nil when it must wait, for a place or for those that wait already.
-    private func startAtOnce(in name: String) throws(HandlerError) -> Timestamp? {
+    private func startAtOnce(in name: Name) throws(HandlerError) -> Timestamp? {
         guard let start = try lane(name).gate.nextStart(now), try firstReady(in: name) == nil else {
             return nil
         }
@@ -132,7 +132,7 @@ extension Transaction {
     }
 
     /// Gives a place to an entry.
-    private func admit(_ id: AnyHandlerID, to name: String, at start: Timestamp) throws(HandlerError) {
+    private func admit(_ id: AnyHandlerID, to name: Name, at start: Timestamp) throws(HandlerError) {
         var lane = try lane(name)
         lane.gate.admit(id, at: start, now)
         openLanes.put(lane, name)
@@ -143,7 +143,7 @@ extension Transaction {
     ///
     /// - Parameter change: What has changed in the lane.
     private func fillLane(
-        _ name: String, _ change: (inout LaneGate) -> Void = { _ in }
+        _ name: Name, _ change: (inout LaneGate) -> Void = { _ in }
     ) throws(HandlerError) {
         var lane = try lane(name)
         change(&lane.gate)
@@ -159,22 +159,21 @@ extension Transaction {
     }
 
     /// Gives the next free places of a lane in which a step gave as many as it may.
-    func fillMore(of name: String) throws(HandlerError) {
+    func fillMore(of name: Name) throws(HandlerError) {
         openLanes.byName[name]?.isFilledLater = false
         try fillLane(name)
     }
 
-    private func fillLater(_ name: String) throws(HandlerError) {
+    private func fillLater(_ name: Name) throws(HandlerError) {
         openLanes.byName[name]?.isFilledLater = true
-        let filler = try LaneFiller(lane: name).durable
+        let filler = try LaneFiller(lane: name.string).durable
         _ = try binding(.outsideOfChains) { () throws(HandlerError) in
             try bind(filler, kind: .once, timing: Timing(at: now, nil))
         }
     }
 
     /// The first entry that waits for a place.
-    private func firstReady(in name: String) throws(HandlerError) -> (id: AnyHandlerID, scope: HandlerScope?)?
-    {
+    private func firstReady(in name: Name) throws(HandlerError) -> (id: AnyHandlerID, scope: HandlerScope?)? {
         if try lane(name).hasNoneReady { return nil }
         let first = try connection.first(
             """
@@ -258,7 +257,7 @@ extension Transaction {
     func setLane(_ rule: LaneRule) throws(HandlerError) {
         try rule.check()
         try storeLanes()
-        let known = try gate(of: rule.name)
+        let known = try gate(of: rule.lane)
         if let known, known.concurrency == rule.concurrency, known.rate == rule.rate, rule.hasLimits {
             return
         }
@@ -267,15 +266,15 @@ extension Transaction {
         var gate = stored
         gate.set(rule, now)
         if rule.hasLimits {
-            try store(gate, of: rule.name)
+            try store(gate, of: rule.lane)
         } else {
-            try connection.write("DELETE FROM lane WHERE name = ?", [rule.name])
+            try connection.write("DELETE FROM lane WHERE name = ?", [rule.lane])
         }
         // One that is canceled does not wait for a token.
         if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)), try !isToBeInvalidated(waiter) {
             try setDue(waiter, in: scope(of: waiter), gate.tokenAt ?? now)
         }
-        try fillLane(rule.name)
+        try fillLane(rule.lane)
     }
 
     /// Makes an entry with a place due at another time.
@@ -296,14 +295,14 @@ extension Transaction {
         let running =
             try connection.first(
                 "SELECT count(*) FROM lane_entry WHERE lane = ? AND state = \(LaneState.placed.sql)",
-                [rule.name]
+                [rule.lane]
             ) { $0.integer(0) } ?? 0
         try connection.write(
-            "INSERT INTO lane(name, running, paid_until) VALUES (?, ?, 0)", [rule.name, running])
+            "INSERT INTO lane(name, running, paid_until) VALUES (?, ?, 0)", [rule.lane, running])
         var gate = LaneGate()
         gate.running = Int(running)
         gate.set(rule, now)
-        try store(gate, of: rule.name)
-        try fillLane(rule.name)
+        try store(gate, of: rule.lane)
+        try fillLane(rule.lane)
     }
 }

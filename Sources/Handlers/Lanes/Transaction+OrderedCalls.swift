@@ -13,7 +13,7 @@ extension Transaction {
         throws(HandlerError)
     {
         try add(.inLane, to: call)
-        try insert(LaneEntry(call, LanePlace(Lanes.standing, orderedBy: Self.orderKey(id))))
+        try insert(LaneEntry(call, LanePlace(Lanes.standing.string, orderedBy: Self.orderKey(id))))
         try settleInLane(call, unfinished)
     }
 

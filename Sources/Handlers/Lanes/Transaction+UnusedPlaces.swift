@@ -48,7 +48,7 @@ extension Transaction {
     ) throws(HandlerError) -> PlacesLook {
         try closeLanes()
         var look = PlacesLook()
-        let lanes = try connection.all("SELECT name FROM lane WHERE running > 0") { $0.text(0) }
+        let lanes = try connection.all("SELECT name FROM lane WHERE running > 0") { $0.foreignText(0) }
         for lane in lanes {
             try lowerRanks(in: lane)
             let uncalled = try uncalled(in: lane)
@@ -69,7 +69,7 @@ extension Transaction {
         return look
     }
 
-    private func uncalled(in lane: String) throws(HandlerError) -> [Placed] {
+    private func uncalled(in lane: Name) throws(HandlerError) -> [Placed] {
         try connection.all(
             """
             SELECT handler.id, handler.scope, handler.lane, handler.due
@@ -90,7 +90,7 @@ extension Transaction {
     // MARK: A clock that was set back
 
     /// Makes an entry due now if its time is later than any lane lets it wait.
-    private func hasten(_ entry: Placed, in name: String) throws(HandlerError) -> Bool {
+    private func hasten(_ entry: Placed, in name: Name) throws(HandlerError) -> Bool {
         guard entry.due > now else { return false }
         var lane = try lane(name)
         let longest = lane.gate.tokenWaiter == entry.id.rawValue ? lane.gate.rate?.period ?? .zero : .zero
@@ -102,7 +102,7 @@ extension Transaction {
     }
 
     /// Lets entries that were called while the clock was ahead wait no longer than those that are called now.
-    private func lowerRanks(in lane: String) throws(HandlerError) {
+    private func lowerRanks(in lane: Name) throws(HandlerError) {
         try connection.write(
             """
             UPDATE lane_entry SET rank = ? WHERE handler IN
@@ -116,7 +116,7 @@ extension Transaction {
     /// Frees the places of entries that no process calls. Before that, entries of the same scopes and callers move away that would get these
     /// places: each would keep its place for as long.
     private func recall(
-        _ placed: [Placed], of servers: [Server], in lane: String, _ look: inout PlacesLook
+        _ placed: [Placed], of servers: [Server], in lane: Name, _ look: inout PlacesLook
     ) throws(HandlerError) {
         let ready = try firstReady(in: lane).filter { servers.contains($0.server) }.prefix(Self.mostMoved)
         for (id, server) in ready {
@@ -137,7 +137,7 @@ extension Transaction {
     }
 
     /// The first entries of a lane that wait for a place, and who may call them.
-    private func firstReady(in lane: String) throws(HandlerError) -> [(id: AnyHandlerID, server: Server)] {
+    private func firstReady(in lane: Name) throws(HandlerError) -> [(id: AnyHandlerID, server: Server)] {
         try connection.all(
             """
             SELECT handler.id, handler.scope, handler.lane FROM

@@ -20,7 +20,7 @@ final class NeighborLoop: DrivenLoop {
 
     private let slot: ProcessSlot
     private let edges: EdgeWatch
-    private let stop: NeighborStop
+    private let stop: LoopStop
     private let changed: () -> Void
     private var neighbors: Neighbors
     /// ``ProcessSlot/countOfOthers`` at the last call.
@@ -32,7 +32,7 @@ final class NeighborLoop: DrivenLoop {
     ///   - seen: The count from which on a change is reported.
     ///   - neighbors: The stores whose end is reported.
     init(
-        _ slot: ProcessSlot, _ edges: EdgeWatch, _ stop: NeighborStop, seen: UInt32, neighbors: Neighbors,
+        _ slot: ProcessSlot, _ edges: EdgeWatch, _ stop: LoopStop, seen: UInt32, neighbors: Neighbors,
         _ changed: @escaping () -> Void
     ) {
         (self.slot, self.edges, self.stop) = (slot, edges, stop)

@@ -68,7 +68,7 @@ public struct JoinedChild: Hashable, Sendable, Codable {
     fileprivate init(_ row: borrowing Row, _ calls: [StoredHandler]) {
         let id = AnyHandlerID(rawValue: row.integer(0))
         handler = id
-        name = row.optionalText(1) ?? calls.last { $0.id == id }?.name ?? ""
+        name = row.optionalText(1) ?? calls.last { $0.id == id }?.name.string ?? ""
         outcome = row.optionalInteger(2).flatMap(Outcome.init)
         reason = row.optionalText(3).map(InvalidationReason.init(rawValue:))
         returned = row.isNull(4) ? nil : row.blob(4)

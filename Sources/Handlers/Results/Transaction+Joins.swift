@@ -24,20 +24,43 @@ extension Transaction {
     }
 
     private func add(_ child: AnyHandlerID, to parent: AnyHandlerID, at position: Int) throws {
+        let relation = Relations.child.rawValue
+        let changed = try connection.execute(
+            """
+            UPDATE handler SET relations = relations | ? WHERE id = ? AND kind = \(Kind.once.sql)
+                AND (relations & ?) = 0
+            """, [relation, child, relation])
+        // One that has ended, or that is or was the child of a join, was not changed.
+        if changed == 0, let other = try self.parent(of: child) { throw isJoined(child, by: other, parent) }
         try connection.write(
             "INSERT INTO join_child(handler, parent, position) VALUES (?, ?, ?)", [child, parent, position])
-        let changed = try connection.execute(
-            "UPDATE handler SET relations = relations | ? WHERE id = ? AND kind = \(Kind.once.sql)",
-            [Relations.child.rawValue, child])
         if changed == 1 { return }
         guard let ending = try Step(self).ending(of: child) else {
-            guard try relations(of: child) == nil else {
+            guard let relations = try relations(of: child) else { throw try noSuchHandler(child) }
+            guard relations.contains(.child) else {
                 throw HandlerError(
                     .noSuchHandler, "the handler \(child) is a standing one, which does not end; join others")
             }
-            throw try noSuchHandler(child)
+            return
         }
         try count(ending.outcome, of: child)
+    }
+
+    private func parent(of child: AnyHandlerID) throws(HandlerError) -> AnyHandlerID? {
+        try connection.first("SELECT parent FROM join_child WHERE handler = ?", [child]) {
+            AnyHandlerID(rawValue: $0.integer(0))
+        }
+    }
+
+    private func isJoined(
+        _ child: AnyHandlerID, by other: AnyHandlerID, _ parent: AnyHandlerID
+    ) -> HandlerError {
+        HandlerError(
+            .alreadyJoined,
+            other == parent
+                ? "the handler \(child) is named twice among the handlers to wait for; name it once"
+                : "the handler \(other) waits for the handler \(child) already, and only one can; wait for the handler \(other) instead"
+        )
     }
 
     /// Counts the ending of a child, and calls its parent if it was the last one that counts.
@@ -79,7 +102,7 @@ extension Transaction {
             "SELECT name, version, state, call, scope, relations FROM handler WHERE id = ?", [parent]
         ) {
             (
-                name: $0.text(0), version: $0.integer(1),
+                name: $0.foreignText(0), version: $0.integer(1),
                 // One that failed and is tried again is not called for those that end meanwhile.
                 isUncalled: $0.integer(2) == State.pending.rawValue && $0.isNull(3),
                 scope: $0.optionalText(4).map { HandlerScope($0) },

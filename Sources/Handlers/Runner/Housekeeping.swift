@@ -40,12 +40,13 @@ struct Housekeeping {
     }
 
     /// Calls now what was put off while the wall clock was ahead; timers go by that clock, and wait.
-    mutating func hasten(_ store: HandlerStore) throws {
+    ///
+    /// - Parameter isClockSet: Whether the wall clock is known to have been set since.
+    mutating func hasten(_ store: HandlerStore, isClockSet: Bool = false) throws {
         let now = store.time.monotonic()
+        let isTime = isClockSet || hastenedAt.map { now - $0 >= RunnerLoop.longestWait } ?? true
         // A worker has no time for what may be a long list.
-        guard store.role == .main, hastenedAt.map({ now - $0 >= RunnerLoop.longestWait }) ?? true else {
-            return
-        }
+        guard store.role == .main, isTime else { return }
         hastenedAt = now
         let longest = store.registry.longestRetryDelay
         try store.step { try $0.transaction.hasten(beyond: longest, limit: Self.limit) }

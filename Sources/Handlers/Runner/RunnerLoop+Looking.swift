@@ -19,7 +19,8 @@ extension RunnerLoop {
         if areLeasesLost.exchange(false, ordering: .relaxed) {
             for runner in state.withLock({ $0.started }) { try cancelLost(of: runner) }
         }
-        try withLooking { try $0.hasten(store) }
+        let isClockSet = isClockSet.exchange(false, ordering: .relaxed)
+        try withLooking { try $0.hasten(store, isClockSet: isClockSet) }
         let restOfSurvey = try survey(store)
         var ready = timetable.withLock {
             $0.takeReady(wall: store.time.wall(), monotonic: store.time.monotonic())

@@ -12,7 +12,7 @@ import Synchronization
 final class RunnerLoop: DueListener {
     /// The wait after a failure of the store.
     private static let failurePause = Duration.seconds(1)
-    /// The interval for checks of old endings and of the wall clock, which may have been set.
+    /// The interval for checks of old endings and, where nothing reports that it was set, of the wall clock.
     static let longestWait = Duration.seconds(60)
     /// The interval for checks of old endings while nothing waits for a clock.
     private static let housekeepingWait = Duration.seconds(3600)
@@ -30,6 +30,8 @@ final class RunnerLoop: DueListener {
         var unsettled: [HandlerRunner] = []
         /// Calls the turns while a runner is started.
         var running: (any RunningLoop)?
+        /// Reports that the wall clock was set.
+        var clockWatch: (any AnyObject & Sendable)?
         /// The number of times that the turns were started or ended.
         var generation = 0
         /// When a survey may be made again, by the monotonic clock.
@@ -49,6 +51,8 @@ final class RunnerLoop: DueListener {
     let mayHavePlaces = Atomic<Bool>(false)
     /// Whether handlers that run here may have been ended.
     let areLeasesLost = Atomic<Bool>(false)
+    /// Whether the wall clock was set since the last pass.
+    let isClockSet = Atomic<Bool>(false)
     /// Ends the pause between two turns.
     let signal: WakeSignal
     /// One look at a time.
@@ -79,6 +83,10 @@ final class RunnerLoop: DueListener {
         try state.withLock { state throws(HandlerError) in
             guard !state.started.contains(where: { $0 === runner }) else { return }
             if state.running == nil {
+                // A failed start, or a stop inside a step, has left one.
+                if state.clockWatch == nil {
+                    state.clockWatch = try runner.store.time.onSet? { [weak self] in self?.clockWasSet() }
+                }
                 state.generation += 1
                 state.running = try runner.driver.start("handler runner", blocksSignals: false) {
                     [generation = state.generation] in Turns(self, generation)
@@ -111,6 +119,15 @@ final class RunnerLoop: DueListener {
         }
         looking.withLock { _ in }
         running?.join()
+        endClockWatch()
+    }
+
+    /// Ends the watch, whose thread may end with it. It is released without the lock.
+    private func endClockWatch() {
+        _ = state.withLock { state in
+            defer { if state.started.isEmpty { state.clockWatch = nil } }
+            return state.started.isEmpty ? state.clockWatch : nil
+        }
     }
 
     /// Serves a scope for a started runner.
@@ -264,6 +281,12 @@ final class RunnerLoop: DueListener {
 
     /// Looks at the wall clock, if something waits for that.
     func look() { if timetable.withLock({ $0.isWaiting }) { signal.raise() } }
+
+    /// Looks at everything that follows the wall clock.
+    private func clockWasSet() {
+        isClockSet.store(true, ordering: .relaxed)
+        signal.raise()
+    }
 
     // MARK: Turns
 

@@ -10,7 +10,7 @@ extension HandlerRegistry {
     private func signatures(of isIncluded: (String) -> Bool) throws(HandlerError) -> [HandlerSignature] {
         var signatures: [HandlerSignature] = []
         // Only those are looked at: the others may well be ones whose arguments cannot be seen.
-        for definition in distinctDefinitions where isIncluded(definition.id) {
+        for definition in distinctDefinitions where isIncluded(definition.id.string) {
             signatures.append(try definition.signature())
         }
         return signatures.sorted { $0.id < $1.id }

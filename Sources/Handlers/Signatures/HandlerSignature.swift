@@ -13,11 +13,11 @@
 /// ```
 package struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
     /// ``DurableHandler/id``.
-    package let id: String
+    package let id: Name
     /// ``DurableHandler/version``.
     package let version: Int
     /// ``DurableHandler/aliases``, sorted.
-    package let aliases: [String]
+    package let aliases: [Name]
     /// Whether it is an ``AsyncHandler``.
     package let isAsync: Bool
     /// The type of what it is called with.
@@ -31,12 +31,12 @@ package struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
     /// - Throws: ``HandlerError`` with code `unknownSignature` when its arguments cannot be seen; it says what to
     ///   write.
     package init<H: DurableHandler>(_ handler: H.Type) throws(HandlerError) {
-        id = H.id
+        id = Name(H.id)
         version = H.version
-        aliases = H.aliases.sorted()
+        aliases = H.aliases.map { Name($0) }.sorted()
         isAsync = handler is any AsyncHandler.Type
         context = TypeName.text(H.Context.self)
-        arguments = try H.storedArguments.sorted { $0.name < $1.name }
+        arguments = try H.storedArguments.sorted { Name($0.name) < Name($1.name) }
     }
 
     /// The block of a lock file, without a newline at its end.

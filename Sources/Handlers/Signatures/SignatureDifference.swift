@@ -1,6 +1,6 @@
 /// The difference of a handler from its block in the lock file, and what to do.
 struct SignatureDifference {
-    let id: String
+    let id: Name
     /// The lines in the lock file, and in this program; empty where there is no such handler.
     let locked: [String]
     let present: [String]

@@ -6,7 +6,7 @@ struct SignatureLock: Equatable {
         """
 
     /// The lines of each handler by its id.
-    private(set) var blocks: [String: [String]] = [:]
+    private(set) var blocks: [Name: [String]] = [:]
 
     init(_ signatures: [HandlerSignature]) {
         self.init(signatures.map(\.description).joined(separator: "\n"))
@@ -14,10 +14,10 @@ struct SignatureLock: Equatable {
 
     /// Reads a file; everything before the first handler and lines that start with `#` are comments.
     init(_ text: String) {
-        var id: String?
+        var id: Name?
         for line in text.split(whereSeparator: \.isNewline) where !line.hasPrefix("#") {
             if line.hasPrefix("handler ") {
-                id = String(line.dropFirst("handler ".count))
+                id = Name(String(line.dropFirst("handler ".count)))
             } else if let id {
                 blocks[id, default: []].append(String(line.drop { $0 == " " }))
             }

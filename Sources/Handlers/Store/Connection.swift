@@ -6,7 +6,7 @@ final class Connection {
     /// The same where it is SQLite's, which the compiler calls directly: a step runs a dozen statements.
     private let file: SQLiteConnection?
     /// The number of calls of each handler stored since the store was opened, and whether too many waited at the last count.
-    var waitingCalls: [String: (count: Int, isCrowded: Bool)] = [:]
+    var waitingCalls: [Name: (count: Int, isCrowded: Bool)] = [:]
     /// The failure of the storage after which the open transaction cannot commit.
     // Looked at by each statement, and never while it changes.
     @exclusivity(unchecked) private(set) var failure: HandlerError?

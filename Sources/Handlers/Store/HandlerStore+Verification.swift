@@ -14,7 +14,7 @@ extension HandlerStore {
     /// - Complexity: In the number of stored handlers; for a program's start, not for a worker's.
     public func verify() throws -> [String] {
         try read { snapshot in
-            try snapshot.all("SELECT DISTINCT name FROM handler ORDER BY name") { $0.text(0) }
-        }.filter { !registry.knows($0) }
+            try snapshot.all("SELECT DISTINCT name FROM handler ORDER BY name") { $0.foreignText(0) }
+        }.filter { !registry.knows($0) }.map(\.string)
     }
 }

@@ -67,7 +67,7 @@ public final class HandlerStore: Sendable {
     /// By type; see ``shared(_:)``.
     private let sharedParts = Mutex<[ObjectIdentifier: WeakPart]>([:])
     /// The modules whose tables and handlers it was opened with.
-    package let modules: Set<String>
+    package let modules: Set<Name>
     /// Files that other users could access until this store was opened: the database and files beside it.
     package let narrowedFiles: [String]
     /// Watch of the commits and the ends of other processes; nil until it is needed.

@@ -9,7 +9,7 @@
 /// ```
 public struct Schema: Sendable {
     /// The module's name in the store; unique and never changed.
-    package let module: String
+    package let module: Name
     /// SQL scripts; the one at index `n` leads from version `n` to `n + 1`. A released script never changes.
     package let migrations: [String]
     /// The module's own handlers; every store that has its tables knows them. The limit of a chain does not end them.
@@ -27,7 +27,7 @@ public struct Schema: Sendable {
     ///   - handlers: The module's handlers in plain form, so that a store with its tables knows them. The limit of a chain does
     ///     not end them; see ``Step/withChainLimit(_:_:)``.
     public init(module: String, migrations: [String], handlers: [any DurableHandler.Type] = []) {
-        self.module = module
+        self.module = Name(module)
         self.migrations = migrations
         self.handlers = handlers
     }
@@ -220,8 +220,8 @@ public struct Schema: Sendable {
 
     /// Refuses two schemas of one module, and one whose name is too long.
     package static func checkModules(of schemas: [Schema]) throws(HandlerError) {
-        var modules: Set<String> = []
-        for schema in schemas { try NameBounds.check(schema.module, of: "a module") }
+        var modules: Set<Name> = []
+        for schema in schemas { try NameBounds.check(schema.module.string, of: "a module") }
         for schema in schemas where !modules.insert(schema.module).inserted {
             throw HandlerError(
                 .duplicateSchema,

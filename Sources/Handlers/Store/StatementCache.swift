@@ -1,7 +1,7 @@
 /// The prepared statements of one connection, found by their text.
 ///
 /// Every step looks up half a dozen. A dictionary would read the whole text for its hash and once more to compare;
-/// here a few bytes choose the bucket, and a literal that meets itself is one comparison of addresses.
+/// here a few bytes choose the bucket, and one comparison of bytes follows.
 struct StatementCache {
     private static let bucketCount = 128
     private static let sampledBytes = 8
@@ -11,7 +11,9 @@ struct StatementCache {
     private(set) var count = 0
 
     func statement(_ sql: String) -> Statement? {
-        for statement in buckets[Self.bucket(sql)] where statement.sql == sql { return statement }
+        // By bytes: literals may differ in their Unicode forms only.
+        let text = Name(sql)
+        for statement in buckets[Self.bucket(sql)] where text == statement.sql { return statement }
         return nil
     }
 

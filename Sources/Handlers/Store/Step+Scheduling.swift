@@ -40,11 +40,11 @@ extension Step {
     /// - Parameters:
     ///   - handler: The handler with its arguments.
     ///   - delay: The wall-clock time until it is called, 0 or more; a part of a millisecond is dropped.
-    ///   - period: How long it waits from one call to the next, at least a millisecond; nil for a timer that fires
-    ///     once. Times that passed while no process ran are counted in ``TimerFired/missed`` and not made up for.
+    ///   - period: How long it waits from one call to the next, at least a millisecond, of which a part is dropped; nil for a timer that
+    ///     fires once. Times that passed while no process ran are counted in ``TimerFired/missed`` and not made up for.
     ///   - scope: Whose environment the call gets; nil for the program as a whole.
     /// - Returns: The handler's row; `invalidate` cancels it.
-    /// - Throws: ``HandlerError`` with the codes of the store.
+    /// - Throws: ``HandlerError`` `invalidInterval`, or with the codes of the store.
     @discardableResult
     public func schedule(
         _ handler: Durable<TimerFired>, after delay: Duration, every period: Duration? = nil,
@@ -53,7 +53,7 @@ extension Step {
         HandlerID(
             of: try transaction.bind(
                 handler, kind: period == nil ? .once : .standing,
-                timing: .init(timerAfter: delay, every: period, scope, now)))
+                timing: try .init(timerAfter: delay, every: period, scope, now)))
     }
 
     /// The connected time of a scope: what timeouts count.

@@ -17,10 +17,19 @@ extension Transaction {
             (due, self.timeout, self.scope) = (deadline, timeout, scope)
         }
 
-        init(timerAfter delay: Duration, every period: Duration?, _ scope: HandlerScope?, _ now: Timestamp) {
+        /// - Throws: ``HandlerError`` `invalidInterval`.
+        init(
+            timerAfter delay: Duration, every period: Duration?, _ scope: HandlerScope?, _ now: Timestamp
+        ) throws(HandlerError) {
+            if let period, period < .milliseconds(1) {
+                throw HandlerError(
+                    .invalidInterval,
+                    "the interval of a timer is \(period); it must be a millisecond or more, or nil for a timer that fires once"
+                )
+            }
             let delay = BuiltInFault.earlyTimer.isOn ? .seconds(delay.components.seconds) : delay
             due = now + max(.zero, delay)
-            self.period = period.map { max(.milliseconds(1), $0) }
+            self.period = period
             self.scope = scope
             isTimer = true
         }
@@ -43,7 +52,7 @@ extension Transaction {
         let id = AnyHandlerID(rawValue: inserted)
         if let chain = try chainOfNew(kind) {
             try add(.inChain, to: id)
-            try add(id, handler.name, toChain: chain, isKept: true)
+            try add(id, handler.storedName, toChain: chain, isKept: true)
         }
         return id
     }
@@ -54,7 +63,7 @@ extension Transaction {
     ) throws(HandlerError) -> AnyHandlerID {
         try NameBounds.check(handler.name, of: "a handler")
         try NameBounds.check(timing.scope?.rawValue, of: "a scope")
-        let caller = registry.definition(named: handler.name).map(Caller.init) ?? .inStep
+        let caller = registry.definition(named: handler.storedName).map(Caller.init) ?? .inStep
         let connectedDue = try timing.timeout.map { (timeout) throws(HandlerError) in
             TimeSource.sum(try connectedTime(of: timing.scope), timeout)
         }
@@ -81,7 +90,7 @@ extension Transaction {
                 monotonic + min(.milliseconds($0.milliseconds), Self.connectedTimeTick)
             })
         if let key { try give(key, to: id) }
-        if let chain { try add(id, handler.name, toChain: chain, isKept: isKept) }
+        if let chain { try add(id, handler.storedName, toChain: chain, isKept: isKept) }
         return id
     }
 
@@ -103,7 +112,7 @@ extension Transaction {
         let relations = (place == nil ? [] : Relations.inLane).union(chain == nil ? [] : .inChain)
         let arrival = try place.map { (place) throws(HandlerError) in try self.arrival(at: place) }
         let scope = context.environment?.scope
-        try NameBounds.check(handler.name, of: "a handler")
+        try NameBounds.check(handler.name.string, of: "a handler")
         try NameBounds.check(scope?.rawValue, of: "a scope")
         let inserted = try connection.insert(
             """

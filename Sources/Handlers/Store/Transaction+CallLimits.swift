@@ -18,7 +18,7 @@ extension Transaction {
     }
 
     /// Returns whether as many calls of a handler wait as may.
-    func isCrowded(_ name: String) throws(HandlerError) -> Bool {
+    func isCrowded(_ name: Name) throws(HandlerError) -> Bool {
         var kept = connection.waitingCalls[name] ?? (count: 0, isCrowded: false)
         if kept.count % CallLimits.piece == 0 {
             let sum = try connection.first(
@@ -39,7 +39,7 @@ extension Transaction {
     ///
     /// - Returns: How many were dropped.
     @discardableResult
-    func trimQuarantine(of name: String) throws(HandlerError) -> Int {
+    func trimQuarantine(of name: Name) throws(HandlerError) -> Int {
         let sum = try connection.first(
             """
             SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM handler
@@ -66,7 +66,7 @@ extension Transaction {
     }
 
     /// - Returns: How many bytes it was kept in; nil when there is none.
-    private func dropOldest(of name: String) throws(HandlerError) -> Int64? {
+    private func dropOldest(of name: Name) throws(HandlerError) -> Int64? {
         let oldest = try connection.first(
             """
             SELECT id, size FROM handler WHERE size IS NOT NULL AND name = ? AND state = \(State.quarantined.sql)
@@ -88,7 +88,7 @@ extension Transaction {
     func trimQuarantine(after id: AnyHandlerID) throws(HandlerError) {
         let name = try connection.first(
             "SELECT name FROM handler WHERE id = ? AND size IS NOT NULL", [id]
-        ) { $0.text(0) }
+        ) { $0.foreignText(0) }
         if let name { try trimQuarantine(of: name) }
     }
 }

@@ -42,7 +42,8 @@ extension Transaction {
                 if BuiltInFault.runBoth.isOn {
                     try invalidate(
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes,
-                        Invalidation(reason: .cancelled, handler: stored.name, environment: nil), overrides)
+                        Invalidation(reason: .cancelled, handler: stored.name.string, environment: nil),
+                        overrides)
                 }
                 if try staysIf() {
                     try putBack(id, stored)
@@ -80,10 +81,10 @@ extension Transaction {
     func run<Context: Sendable>(
         _ handler: Durable<Context>, context: Context, overrides: Record = [:]
     ) throws {
-        try notingFailure(of: handler.name) {
+        try notingFailure(of: handler.storedName) {
             try goingDeeper {
                 let nested = StoredHandler(
-                    name: handler.name, version: handler.version, arguments: handler.arguments,
+                    name: handler.storedName, version: handler.version, arguments: handler.arguments,
                     orElseBytes: handler.orElseBytes, trace: running?.root)
                 let definition = try definition(of: nested)
                 guard case .inStep(let body) = definition.body, canRunHere(definition) else {
@@ -254,7 +255,7 @@ extension Transaction {
     ) throws(HandlerError) -> StoredHandler {
         let stored = try connection.first(query, [id]) { row in
             StoredHandler(
-                id: id, name: row.text(0), version: Int(row.quantity(1)), arguments: row.blob(2),
+                id: id, name: row.foreignText(0), version: Int(row.quantity(1)), arguments: row.blob(2),
                 orElseBytes: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
                 deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
                 trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)),

@@ -13,7 +13,7 @@ extension Transaction {
     /// A row whose time has come, as it is when its turn comes.
     struct DueRow {
         let id: AnyHandlerID
-        let name: String
+        let name: Name
         /// Its time of the wall clock.
         let due: Timestamp?
         let caller: Int64
@@ -74,7 +74,7 @@ extension Transaction {
             [due.id, time]
         ) { row in
             DueRow(
-                id: due.id, name: row.text(0), due: row.optionalTimestamp(1), caller: row.integer(2),
+                id: due.id, name: row.foreignText(0), due: row.optionalTimestamp(1), caller: row.integer(2),
                 period: row.optionalDuration(3), call: row.isNull(4) ? nil : row.blob(4),
                 input: row.isNull(5) ? nil : row.blob(5), relations: Relations(rawValue: row.integer(6)),
                 scope: row.optionalText(7).map { HandlerScope($0) })

@@ -4,8 +4,8 @@ extension Transaction {
         _ id: AnyHandlerID, _ outcome: Outcome = .invalidated, reason: InvalidationReason, overrides: Record,
         environment: (any HandlerEnvironment)?
     ) throws -> Disposition {
-        let invalidated = { (name: String) in
-            Invalidation(reason: reason, handler: name, environment: environment)
+        let invalidated = { (name: Name) in
+            Invalidation(reason: reason, handler: name.string, environment: environment)
         }
         return try attempt(
             StoredCall(outcome, reason: reason, overrides: overrides), invalidated(""),
@@ -36,10 +36,10 @@ extension Transaction {
         _ held: Durable<Context>, reason: InvalidationReason, overrides: Record,
         environment: (any HandlerEnvironment)?
     ) throws {
-        try notingFailure(of: held.name) {
+        try notingFailure(of: held.storedName) {
             try goingDeeper {
                 try invalidate(
-                    held.name, held.arguments, orElseBytes: held.orElseBytes,
+                    held.storedName, held.arguments, orElseBytes: held.orElseBytes,
                     Invalidation(reason: reason, handler: held.name, environment: environment), overrides)
             }
         }
@@ -49,19 +49,20 @@ extension Transaction {
     ///
     /// One that was handed on to the invalidation as an argument is that one's to deal with: it may still be called.
     func invalidate(
-        _ name: String, _ arguments: [UInt8], orElseBytes: [UInt8]?, _ invalidation: Invalidation,
+        _ name: Name, _ arguments: [UInt8], orElseBytes: [UInt8]?, _ invalidation: Invalidation,
         _ overrides: Record
     ) throws {
         var handedOn: [NestedHandler] = []
         if let orElseBytes {
-            let orElse = try ArgumentCoding.orElse(orElseBytes, of: name)
-            handedOn = try NestedHandler.all(in: orElse.arguments, of: orElse.name)
+            let orElse = try ArgumentCoding.orElse(orElseBytes, of: name.string)
+            handedOn = try NestedHandler.all(in: orElse.arguments, of: orElse.storedName)
             // A compensation has as much time as it needs.
             try binding(.outsideOfChains) {
                 try run(
                     orElse,
                     context: Invalidation(
-                        reason: invalidation.reason, handler: name, environment: invalidation.environment),
+                        reason: invalidation.reason, handler: name.string,
+                        environment: invalidation.environment),
                     overrides: overrides)
             }
         }
@@ -162,7 +163,7 @@ extension Transaction {
 
 /// A handler found among the arguments of another one, without its type.
 struct NestedHandler: Hashable {
-    let name: String
+    let name: Name
     let arguments: [UInt8]
     let orElseBytes: [UInt8]?
 
@@ -171,16 +172,16 @@ struct NestedHandler: Hashable {
         guard case .string(let name)? = members["$handler"], case .integer? = members["version"],
             let arguments = members["arguments"], case .object = arguments
         else { return nil }
-        self.name = name
+        self.name = Name(name)
         self.arguments = try [UInt8](ArgumentCoding.encoder().encode(arguments))
         orElseBytes = try members["orElse"].map { try [UInt8](ArgumentCoding.encoder().encode($0)) }
     }
 
     /// The outermost handlers among stored arguments, in the order of their names.
-    static func all(in arguments: [UInt8], of handler: String) throws -> [NestedHandler] {
+    static func all(in arguments: [UInt8], of handler: Name) throws -> [NestedHandler] {
         guard ArgumentCoding.mayHold(mark: "handler", arguments) else { return [] }
         var found: [NestedHandler] = []
-        try collect(.object(ArgumentCoding.record(arguments, handler: handler).values), into: &found)
+        try collect(.object(ArgumentCoding.record(arguments, handler: handler.string).values), into: &found)
         return found
     }
 
@@ -188,7 +189,9 @@ struct NestedHandler: Hashable {
         switch value {
         case .object(let members):
             if let handler = try NestedHandler(members) { return found.append(handler) }
-            for (_, member) in members.sorted(by: { $0.key < $1.key }) { try collect(member, into: &found) }
+            for (_, member) in members.sorted(by: { Name($0.key) < Name($1.key) }) {
+                try collect(member, into: &found)
+            }
         case .array(let items): for item in items { try collect(item, into: &found) }
         default: break
         }

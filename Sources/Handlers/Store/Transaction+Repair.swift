@@ -20,7 +20,7 @@ extension Transaction {
     func requeueKnown() throws -> Int {
         let parked = try connection.all(
             "SELECT DISTINCT name, version FROM handler WHERE \(State.parked.condition)"
-        ) { (name: $0.text(0), version: Int($0.integer(1))) }
+        ) { (name: $0.foreignText(0), version: Int($0.integer(1))) }
         var count = 0
         for (name, version) in parked where knows(name, version) {
             count += try requeue("state = \(State.parked.sql) AND name = ? AND version = ?", [name, version])
@@ -28,14 +28,14 @@ extension Transaction {
         return count
     }
 
-    private func knows(_ name: String, _ version: Int) -> Bool {
+    private func knows(_ name: Name, _ version: Int) -> Bool {
         registry.definition(named: name).map { version <= $0.version } ?? false
     }
 
     /// Handlers of one name that older programs have parked, which this one can call.
     struct ParkedCalls {
         let scope: HandlerScope?
-        let name: String
+        let name: Name
         let version: Int
         let reason: String
     }
@@ -46,7 +46,7 @@ extension Transaction {
             "SELECT DISTINCT scope, name, version, reason FROM handler WHERE \(State.parked.condition) AND call IS NOT NULL"
         ) {
             ParkedCalls(
-                scope: $0.optionalText(0).map { HandlerScope($0) }, name: $0.text(1),
+                scope: $0.optionalText(0).map { HandlerScope($0) }, name: $0.foreignText(1),
                 version: Int($0.integer(2)), reason: $0.optionalText(3) ?? "")
         }.filter { knows($0.name, $0.version) && ParkedReason.isGone($0.reason, in: registry) }
     }

@@ -193,7 +193,7 @@ package final class Transaction {
     }
 
     /// Remembers that a nested handler failed, so that code that ignores the error cannot commit without it.
-    func notingFailure(of handler: String, _ body: () throws -> Void) throws {
+    func notingFailure(of handler: Name, _ body: () throws -> Void) throws {
         do {
             try body()
         } catch {

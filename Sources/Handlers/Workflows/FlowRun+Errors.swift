@@ -4,7 +4,7 @@ extension FlowRun {
         HandlerError(.journalMisfit, "the workflow \(workflow) ('\(name)') \(sentence)")
     }
 
-    func mismatch(_ place: FlowPlace, _ known: String, _ operation: String) -> HandlerError {
+    func mismatch(_ place: FlowPlace, _ known: Name, _ operation: Name) -> HandlerError {
         misfit(
             "has '\(known)' at place \(place.position) of its journal, where this program does '\(operation)'; bring back the code that wrote it, or ask flow.version where it changed"
         )

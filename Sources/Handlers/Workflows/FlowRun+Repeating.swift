@@ -40,7 +40,7 @@ extension FlowRun {
         let value = try await perform("version", change) { _ in
             try HandlerResult(versions.upperBound).bytes
         }
-        let version = try ownValue(Int.self, from: value, of: operation)
+        let version = try ownValue(Int.self, from: value, of: operation.string)
         guard versions.contains(version) else {
             throw stop(
                 .failure(

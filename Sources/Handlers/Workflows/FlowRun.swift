@@ -16,7 +16,7 @@ final class FlowRun: Sendable {
         case goesOn
         /// It has ended, with a result as JSON; nil for none.
         case ended([UInt8]?)
-        /// Its function threw.
+        /// Its function threw, or returned what cannot be stored.
         case failed(any Error)
     }
 
@@ -50,7 +50,7 @@ final class FlowRun: Sendable {
     let scope: HandlerScope?
     /// The thread of the step, on which the function runs.
     let thread = ThreadID.current
-    let name: String
+    let name: Name
     private let log: HandlerLog?
     let state: Mutex<State>
     /// Touched only by operations before the stop, all of which run on the thread of the step. A task that stays for ever does not keep it.
@@ -108,12 +108,18 @@ final class FlowRun: Sendable {
         case (nil, nil): throw foreignWait
         case (nil, _?) where !isWhole: throw tooLong
         case (nil, .success(let value)?):
-            return .ended(value is Nothing ? nil : try HandlerResult(value).bytes)
-        case (nil, .failure(let error)?):
-            // Its compensations are there.
-            try write()
-            return .failed(error)
+            // One that cannot be stored fails the workflow, as an error of its function does.
+            do { return .ended(value is Nothing ? nil : try HandlerResult(value).bytes) } catch {
+                return try failed(error)
+            }
+        case (nil, .failure(let error)?): return try failed(error)
         }
+    }
+
+    private func failed(_ error: any Error) throws -> End {
+        // Its compensations are there.
+        try write()
+        return .failed(error)
     }
 
     /// Stores the places that are new.
@@ -195,12 +201,12 @@ final class FlowRun: Sendable {
         return try pass(entry)
     }
 
-    static func operation(_ kind: String, _ name: String) -> String {
-        (name.isEmpty ? kind : "\(kind) \(name)").cut(toBytes: 600)
+    static func operation(_ kind: String, _ name: String) -> Name {
+        Name((name.isEmpty ? kind : "\(kind) \(name)").cut(toBytes: 600))
     }
 
     /// The next place, and what the journal holds there.
-    private func next(_ operation: String) throws -> (FlowPlace, Transaction.FlowEntry?) {
+    private func next(_ operation: Name) throws -> (FlowPlace, Transaction.FlowEntry?) {
         let (position, known) = try state.withLock { state in
             if ThreadID.current != thread { state.isForeign = true }
             guard state.stop == nil, !state.isForeign else {
@@ -231,10 +237,10 @@ final class FlowRun: Sendable {
     }
 
     /// The operation with the names that handlers have now: one may have been renamed.
-    private func canonical(_ operation: String) -> [String] {
-        operation.split(separator: " ").map { word in
-            let name = word.hasSuffix(",") ? word.dropLast() : word
-            return transaction.registry.definition(named: String(name))?.id ?? String(name)
+    private func canonical(_ operation: Name) -> [Name] {
+        operation.utf8.split(separator: UInt8(ascii: " ")).map { word in
+            let name = Name(decoding: word.last == UInt8(ascii: ",") ? word.dropLast() : word)
+            return transaction.registry.definition(named: name)?.id ?? name
         }
     }
 

@@ -2,7 +2,7 @@
 extension Transaction {
     /// What the journal of a workflow holds at one place.
     struct FlowEntry {
-        let operation: String
+        let operation: Name
         /// The value, as JSON, empty for none; nil while it waits, and when it failed.
         var value: [UInt8]?
         var error: StoredReason?
@@ -168,7 +168,7 @@ extension ReadableStore where Self: ~Copyable {
 extension Transaction.FlowEntry {
     fileprivate init(_ row: borrowing Row) {
         self.init(
-            operation: row.text(0), value: row.isNull(1) ? nil : row.blob(1),
+            operation: row.foreignText(0), value: row.isNull(1) ? nil : row.blob(1),
             error: row.optionalText(2).map { StoredReason($0) },
             at: row.timestamp(3))
     }

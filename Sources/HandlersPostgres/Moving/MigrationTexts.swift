@@ -20,9 +20,9 @@ enum MigrationTexts {
         return schemas.allSatisfy { counts[$0.module] ?? 0 >= $0.migrations.count }
     }
 
-    private static func counts(in connection: any SQLConnection) throws(HandlerError) -> [String: Int] {
+    private static func counts(in connection: any SQLConnection) throws(HandlerError) -> [Name: Int] {
         let rows = try connection.allOnce("SELECT module, count(*) FROM migration_text GROUP BY module") {
-            ($0.text(0), Int($0.integer(1)))
+            ($0.foreignText(0), Int($0.integer(1)))
         }
         return Dictionary(rows, uniquingKeysWith: max)
     }
@@ -33,7 +33,7 @@ enum MigrationTexts {
     }
 
     /// Keeps the texts of tables whose modules are not known.
-    static func keep(_ scripts: [String], of module: String = "", in connection: any SQLConnection)
+    static func keep(_ scripts: [String], of module: Name = "", in connection: any SQLConnection)
         throws(HandlerError)
     {
         for (index, script) in scripts.enumerated() {
@@ -45,13 +45,13 @@ enum MigrationTexts {
 
     /// The texts that make the tables of modules, in their order; nil where they were not kept.
     static func scripts(
-        of modules: [String: Int], in connection: any SQLConnection
+        of modules: [Name: Int], in connection: any SQLConnection
     ) throws(HandlerError) -> [String]? {
         let counts = try counts(in: connection)
         let areAll = modules.allSatisfy { counts[$0.key] ?? 0 >= $0.value }
         guard areAll || counts[""] != nil else { return nil }
         return try connection.allOnce("SELECT module, version, script FROM migration_text ORDER BY id") {
-            (module: $0.text(0), version: Int($0.integer(1)), script: $0.text(2))
+            (module: $0.foreignText(0), version: Int($0.integer(1)), script: $0.text(2))
         }.filter { areAll ? $0.version <= modules[$0.module] ?? 0 : $0.module.isEmpty }.map(\.script)
     }
 }

@@ -86,7 +86,7 @@ final class MovedServer: MovedDatabase {
     }
 
     func scripts(
-        of tables: Set<String>, _ modules: [String: Int], withTriggers: Bool
+        of tables: Set<String>, _ modules: [Name: Int], withTriggers: Bool
     ) throws(HandlerError) -> [String]? {
         try MigrationTexts.scripts(of: modules, in: server)
     }

@@ -101,7 +101,7 @@ struct StoreCopy {
     }
 
     /// Makes tables as they are in the store that is left.
-    private func makeUnknown(_ tables: [String], _ versions: [String: Int]) throws {
+    private func makeUnknown(_ tables: [String], _ versions: [Name: Int]) throws {
         guard move.takesUnknown else { throw misfit(tables[0], "is made by no migration of a module") }
         let known = try StoreMove.versions(in: target.connection)
         let modules = versions.filter { known[$0.key] == nil && $0.key != NodeTable.schema.module }
@@ -111,7 +111,7 @@ struct StoreCopy {
         else {
             throw HandlerError(
                 .databaseForeign,
-                "the tables \(tables.joined(separator: ", ")) in \(source.connection.path) are of modules that this program does not know (\(modules.keys.sorted().joined(separator: ", "))), and the texts of their migrations are not there; start their program with the store once, which keeps them, or have it move the store with StoreMove. Nothing was changed"
+                "the tables \(tables.joined(separator: ", ")) in \(source.connection.path) are of modules that this program does not know (\(modules.keys.sorted().map(\.string).joined(separator: ", "))), and the texts of their migrations are not there; start their program with the store once, which keeps them, or have it move the store with StoreMove. Nothing was changed"
             )
         }
         try target.make(scripts, ofFile: source is MovedFile)

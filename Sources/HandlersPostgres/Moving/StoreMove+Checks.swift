@@ -23,7 +23,7 @@ extension StoreMove {
         guard unknown.isEmpty || takesUnknown else {
             throw HandlerError(
                 .databaseForeign,
-                "the store \(connection.path) has tables of modules that this program does not know: \(unknown.joined(separator: ", ")); give their schemas to StoreMove, in a program that has them. Nothing was changed"
+                "the store \(connection.path) has tables of modules that this program does not know: \(unknown.map(\.string).joined(separator: ", ")); give their schemas to StoreMove, in a program that has them. Nothing was changed"
             )
         }
         try (database as? MovedFile)?.checkIsOriginal()
@@ -31,9 +31,9 @@ extension StoreMove {
     }
 
     /// The versions of the modules of a store.
-    static func versions(in connection: any SQLConnection) throws(HandlerError) -> [String: Int] {
+    static func versions(in connection: any SQLConnection) throws(HandlerError) -> [Name: Int] {
         let rows = try connection.allOnce("SELECT module, version FROM module_schema") {
-            ($0.text(0), Int($0.integer(1)))
+            ($0.foreignText(0), Int($0.integer(1)))
         }
         return Dictionary(rows, uniquingKeysWith: max)
     }

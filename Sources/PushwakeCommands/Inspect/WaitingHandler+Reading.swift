@@ -9,7 +9,7 @@ struct WaitReader {
     private let processes: [StoreContents.Process]
     private let tables: Set<String>
     /// The scopes in which a process that lives is connected; `""` is the program as a whole.
-    private let scopes: Set<String>
+    private let scopes: Set<Name>
 
     init(_ snapshot: borrowing Snapshot, _ processes: [StoreContents.Process]) throws(HandlerError) {
         let processes = processes.filter(\.lives)
@@ -21,7 +21,7 @@ struct WaitReader {
         self.tables = tables
         let slots = Set(processes.map { Int64($0.slot) })
         scopes = Set(
-            try snapshot.all("SELECT scope, slot FROM connected_slot") { ($0.text(0), $0.integer(1)) }
+            try snapshot.all("SELECT scope, slot FROM connected_slot") { ($0.foreignText(0), $0.integer(1)) }
                 .filter { slots.contains($0.1) }.map(\.0))
     }
 

@@ -70,7 +70,7 @@ public final class AccountLog: Sendable {
         public let module: String
         /// Account of the entry. Nil for entries of a store, which may serve several accounts.
         public let account: JID?
-        /// The message in one line, escaped as by ``/XMPPCore/ForeignText/visible``, whatever a peer sent.
+        /// The message in one line, escaped as by `ForeignText.visible` of `XMPPCore`, whatever a peer sent.
         public let message: String
 
         /// Level, module, account and message.

@@ -49,7 +49,7 @@ extension Account {
     @discardableResult
     public func remove<Module: AccountModule>(_ type: Module.Type) async throws -> Module {
         let removed = try module(type)
-        guard let module = modules.first(named: type.name) else { throw missing(type) }
+        guard let module = modules.first(named: Name(type.name)) else { throw missing(type) }
         let isWithdrawn = Kept(false)
         do {
             try await perform { step in try self.withdraw(module, isWithdrawn, in: step) }
@@ -71,7 +71,7 @@ extension Account {
             }
         }
         try guarding(module, in: step) { try module.hooks.reset?(.session, self, step) }
-        try list.record(account: id, retired: [module.name], in: step)
+        try list.record(account: id, retired: [module.name.string], in: step)
         changeModules { _ in list }
         isWithdrawn.value = true
         try announceFeaturesAnyway(in: step)

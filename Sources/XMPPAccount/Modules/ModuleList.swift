@@ -6,7 +6,7 @@ import XMPPCore
 /// A class, so that a pass over the modules retains one object for each and not every hook.
 final class RegisteredModule: Sendable {
     let module: any AccountModule
-    let name: String
+    let name: Name
     let hooks: ModuleHooks
 
     init(_ module: any AccountModule) {
@@ -14,7 +14,7 @@ final class RegisteredModule: Sendable {
         module.register(in: &hooks)
         self.module = module
         self.hooks = hooks
-        name = type(of: module).name
+        name = Name(type(of: module).name)
     }
 }
 
@@ -36,7 +36,7 @@ struct ModuleList: Sendable {
     }
 
     private init(registered: [RegisteredModule]) throws(AccountError) {
-        var names: Set<String> = []
+        var names: Set<Name> = []
         for module in registered where !names.insert(module.name).inserted {
             throw AccountError(
                 .invalidConfiguration, "the module '\(module.name)' is configured twice; give it once")
@@ -44,15 +44,15 @@ struct ModuleList: Sendable {
         for module in registered where module.name.utf8.count > NameBounds.name {
             throw AccountError(
                 .invalidConfiguration,
-                "the name of a module has \(NameBounds.name) bytes at most; shorten '\(module.name.prefix(64))…'"
+                "the name of a module has \(NameBounds.name) bytes at most; shorten '\(module.name.prefix(bytes: 64))…'"
             )
         }
         var sorted: [RegisteredModule] = []
-        var placed: Set<String> = []
+        var placed: Set<Name> = []
         var rest = registered
         while !rest.isEmpty {
             let next = rest.firstIndex { module in
-                module.hooks.dependencies.allSatisfy { placed.contains($0.name) }
+                module.hooks.dependencies.allSatisfy { placed.contains(Name($0.name)) }
             }
             guard let next else { throw Self.unsatisfied(rest, names) }
             placed.insert(rest[next].name)
@@ -68,7 +68,7 @@ struct ModuleList: Sendable {
 
     /// - Throws: ``AccountError`` `invalidConfiguration` when another one depends on it.
     func removing(_ module: RegisteredModule) throws(AccountError) -> ModuleList {
-        let dependent = modules.first { $0.hooks.dependencies.contains { $0.name == module.name } }
+        let dependent = modules.first { $0.hooks.dependencies.contains { Name($0.name) == module.name } }
         if let dependent {
             throw AccountError(
                 .invalidConfiguration,
@@ -92,9 +92,9 @@ struct ModuleList: Sendable {
         }
     }
 
-    private static func unsatisfied(_ rest: [RegisteredModule], _ names: Set<String>) -> AccountError {
+    private static func unsatisfied(_ rest: [RegisteredModule], _ names: Set<Name>) -> AccountError {
         for module in rest {
-            let missing = module.hooks.dependencies.first { !names.contains($0.name) }
+            let missing = module.hooks.dependencies.first { !names.contains(Name($0.name)) }
             guard let missing else { continue }
             return AccountError(
                 .invalidConfiguration,
@@ -109,7 +109,7 @@ struct ModuleList: Sendable {
         return nil
     }
 
-    func first(named name: String) -> RegisteredModule? { modules.first { $0.name == name } }
+    func first(named name: Name) -> RegisteredModule? { modules.first { $0.name == name } }
 
     /// Whether own messages may come back: without modules there are no carbons, archives or rooms.
     var giveBackMessages: Bool { !modules.isEmpty }
@@ -146,7 +146,7 @@ struct ModuleList: Sendable {
         for name in retired {
             try step.write("DELETE FROM module WHERE account = ? AND name = ?", account, name)
         }
-        let known = try step.all("SELECT name FROM module WHERE account = ?", account) { $0.text(0) }
+        let known = try step.all("SELECT name FROM module WHERE account = ?", account) { $0.foreignText(0) }
         let names = modules.map(\.name)
         if let missing = known.first(where: { !names.contains($0) }) {
             throw AccountError(
@@ -161,15 +161,16 @@ struct ModuleList: Sendable {
 
     /// Whether the account was used with just these modules.
     func isRecorded(account: Int64, in snapshot: borrowing Snapshot) throws(HandlerError) -> Bool {
-        let known = try snapshot.all("SELECT name FROM module WHERE account = ?", account) { $0.text(0) }
+        let known = try snapshot.all("SELECT name FROM module WHERE account = ?", account) {
+            $0.foreignText(0)
+        }
         return Set(known) == Set(modules.map(\.name))
     }
 
     /// Returns the names of modules that were not started yet in a running session.
-    static func late(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) -> [String]
-    {
+    static func late(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) -> [Name] {
         try step.all("SELECT name FROM module WHERE account = ? AND session <> ?", account, session) {
-            $0.text(0)
+            $0.foreignText(0)
         }
     }
 
@@ -235,7 +236,7 @@ extension Account {
         } catch let error as HandlerError where error.isStorageFailure {
             throw error
         } catch {
-            let (hub, name) = (hub, module.name)
+            let (hub, name) = (hub, module.name.string)
             step.afterCommit { hub.send(.moduleFailed(name, error)) }
         }
     }

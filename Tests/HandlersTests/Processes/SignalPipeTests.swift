@@ -89,7 +89,7 @@ import Testing
             let slot = try occupy(folder.file())
             let edges = try EdgeWatch()
             let loop = NeighborLoop(
-                slot, edges, try NeighborStop(), seen: slot.countOfOthers, neighbors: Neighbors(slot, edges)
+                slot, edges, try LoopStop(), seen: slot.countOfOthers, neighbors: Neighbors(slot, edges)
             ) {}
             let pause = try #require(loop.turn([])?.milliseconds)
             #expect(pause > NeighborLoop.lookInterval && pause <= NeighborLoop.loneInterval)

@@ -29,6 +29,12 @@ private struct AddedAsync: AsyncHandler {
     func run(_ call: AsyncCall<TimerFired>) async throws { try call.end { try note("async", in: $0) } }
 }
 
+/// Its name begins with an accent.
+private struct Marked: Handler {
+    static let id = "\u{301}marked"
+    func run(_ call: borrowing Call<TimerFired>) throws {}
+}
+
 /// Its arguments differ between the two.
 private struct Before: Handler {
     static let id = "upgrade.changed"
@@ -62,7 +68,7 @@ private func note(_ text: String, in step: borrowing Step) throws {
 /// Two programs of different versions that have one store open.
 @Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct RollingUpgradeTests {
     private static let newTables = Schema(
-        module: notes.module, migrations: notes.migrations + ["ALTER TABLE note ADD COLUMN author TEXT"])
+        module: notes.module.string, migrations: notes.migrations + ["ALTER TABLE note ADD COLUMN author TEXT"])
 
     private func openOld(_ folder: Folder) throws -> HandlerStore {
         try openStore(
@@ -135,12 +141,14 @@ private func note(_ text: String, in step: borrowing Step) throws {
 
     @Test("G8 the reason of a parked handler says which program lacks nothing any more")
     func reasons() {
-        let registry = HandlerRegistry([Common.self, After.self])
+        let registry = HandlerRegistry([Common.self, After.self, Marked.self])
         for (reason, isGone) in [
-            (ParkedReason.unknown(Common.id), true), (ParkedReason.unknown("other"), false),
-            (ParkedReason.newer(After.id, 2, than: 1), true),
-            (ParkedReason.newer(After.id, 3, than: 2), false),
+            (ParkedReason.unknown(Name(Common.id)), true), (ParkedReason.unknown("other"), false),
+            (ParkedReason.newer(Name(After.id), 2, than: 1), true),
+            (ParkedReason.newer(Name(After.id), 3, than: 2), false),
             (ParkedReason.newer("other", 1, than: 0), false), ("its journal does not fit", false),
+            (ParkedReason.zone("Europe/Zurich"), true), (ParkedReason.zone("Europe/Atlantis"), false),
+            (ParkedReason.unknown(Name(Marked.id)), true),
         ] { #expect(ParkedReason.isGone(reason, in: registry) == isGone, "\(reason)") }
     }
 }

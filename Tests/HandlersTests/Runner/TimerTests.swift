@@ -147,6 +147,38 @@ private struct Stored: DurableEvent, Equatable {
         }
     }
 
+    @Test(
+        "H15 an interval under a millisecond is refused with a sentence",
+        arguments: [.zero, .microseconds(999), .seconds(-1)] as [Duration])
+    func shortInterval(period: Duration) throws {
+        try withRig([Chime.self]) { rig in
+            let errors = [
+                #expect(throws: HandlerError.self) {
+                    try rig.store.step {
+                        try $0.schedule(Chime(name: "c").durable, after: .zero, every: period)
+                    }
+                },
+                #expect(throws: HandlerError.self) {
+                    try rig.store.step {
+                        try $0.schedule(Chime(name: "c").durable, key: "c", after: .zero, every: period)
+                    }
+                },
+            ]
+            for error in errors {
+                #expect(error?.code == .invalidInterval)
+                #expect(
+                    error?.message
+                        == "the interval of a timer is \(period); it must be a millisecond or more, or nil for a timer that fires once"
+                )
+            }
+            #expect(try rig.handlers().isEmpty)
+            try rig.store.step {
+                _ = try $0.schedule(Chime(name: "c").durable, after: .zero, every: .milliseconds(1))
+            }
+            #expect(try rig.handlers().count == 1)
+        }
+    }
+
     /// How far the wall clock is ahead.
     private final class Leap: Sendable {
         let milliseconds = Atomic<Int64>(0)

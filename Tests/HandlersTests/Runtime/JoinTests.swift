@@ -223,7 +223,7 @@ private struct CollectLater: AsyncHandler {
         }
     }
 
-    @Test("H25 a child that has ended counts; one that never was, stands, or has another parent is refused")
+    @Test("H25 a child that has ended counts; one that never was or stands is refused")
     func ended() throws {
         try withRig(Self.handlers) { rig in
             let first = try rig.store.bind(Offer(cents: 1).durable)
@@ -243,10 +243,54 @@ private struct CollectLater: AsyncHandler {
                     code { try rig.store.step { try $0.join(Collect().durable, when: .all, of: [child]) } }
                         == .noSuchHandler)
             }
-            #expect(
-                code { try rig.store.step { try $0.join(Collect().durable, when: .all, of: [second]) } }
-                    == .sql)
             #expect(try rows(rig) == [3, 1, 1])
+        }
+    }
+
+    @Test(
+        "H25 a child is joined once: a second join of it, or its second name in one, is refused with a sentence"
+    )
+    func joinedTwice() throws {
+        try withRig(Self.handlers) { rig in
+            let (children, parent) = try rig.store.step { step in
+                let children = try (0..<2).map { AnyHandlerID(try step.bind(Offer(cents: $0).durable)) }
+                return (children, try step.join(Collect().durable, when: .all, of: children))
+            }
+            // One of them has ended, and its parent waits for the other.
+            try rig.end(HandlerID<Job>(rawValue: children[0].rawValue))
+            for child in children {
+                let error = #expect(throws: HandlerError.self) {
+                    try rig.store.step { try $0.join(Collect().durable, when: .all, of: [child]) }
+                }
+                #expect(error?.code == .alreadyJoined)
+                #expect(
+                    error?.message
+                        == "the handler \(parent) waits for the handler \(child) already, and only one can; wait for the handler \(parent) instead"
+                )
+            }
+            let new = AnyHandlerID(try rig.store.bind(Offer(cents: 2).durable))
+            let error = #expect(throws: HandlerError.self) {
+                try rig.store.step { try $0.join(Collect().durable, when: .all, of: [new, new]) }
+            }
+            #expect(error?.code == .alreadyJoined)
+            #expect(
+                error?.message
+                    == "the handler \(new) is named twice among the handlers to wait for; name it once")
+        }
+    }
+
+    @Test("H25 a child that outlives its parent can be joined again")
+    func joinedAgain() throws {
+        try withRig(Self.handlers) { rig in
+            let (parent, children) = try bind(rig, 2, .any)
+            let left = AnyHandlerID(children[1])
+            try rig.store.step { step in
+                try step.end(children[0], .result, with: Job())
+                try step.join(Collect(name: "d").durable, when: .all, of: [left])
+            }
+            #expect(try rig.store.keptEnding(of: parent) != nil)
+            while try rig.runner.runDue() == .zero {}
+            #expect(try rig.store.notes() == ["c: 0 waits", "1 gone: joins.offer cancelled", "d: cancelled"])
         }
     }
 

@@ -13,7 +13,7 @@ import XMPPCore
 
     private static func makeStore(_ path: String) throws {
         let omemo = OmemoDeviceListTable.schema
-        let old = Schema(module: omemo.module, migrations: Array(omemo.migrations.prefix(3)))
+        let old = Schema(module: omemo.module.string, migrations: Array(omemo.migrations.prefix(3)))
         let numbers = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?1)"
         let store = try HandlerStore(
             path: path, registry: HandlerRegistry(), schemas: Account.schemas + [old], synchronous: .normal)

@@ -16,8 +16,8 @@ import XMPPCore
     private static func makeStore(_ path: String, _ versions: [String: Int]) throws -> HandlerStore {
         let schemas = Account.schemas.map { schema in
             Schema(
-                module: schema.module,
-                migrations: Array(schema.migrations.prefix(versions[schema.module] ?? .max)))
+                module: schema.module.string,
+                migrations: Array(schema.migrations.prefix(versions[schema.module.string] ?? .max)))
         }
         let store = try HandlerStore(
             path: path, registry: HandlerRegistry(), schemas: schemas, synchronous: .normal)

@@ -25,6 +25,12 @@ extension TimeZoneRules {
         return zone
     }
 
+    /// Whether this machine has the rules of a zone.
+    static func isKnown(_ name: String) -> Bool { (try? cached(name)) != nil }
+
+    /// Whether another machine may have the rules of a zone: it has a name that a zone can have.
+    static func mayBeKnown(_ name: String) -> Bool { (try? checkName(name)) != nil }
+
     static var cachedCount: Int { cache.withLock { $0.count } }
 
     /// The folders with time zone databases: the one that `TZDIR` names, or those of Linux and Darwin.

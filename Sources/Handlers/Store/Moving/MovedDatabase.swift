@@ -19,7 +19,7 @@ package protocol MovedDatabase: AnyObject {
     ///   - modules: The modules of the tables, with their versions.
     ///   - withTriggers: Whether they are for SQLite, and so may have its triggers.
     func scripts(
-        of tables: Set<String>, _ modules: [String: Int], withTriggers: Bool
+        of tables: Set<String>, _ modules: [Name: Int], withTriggers: Bool
     ) throws(HandlerError) -> [String]?
     /// The newest id that a table has given to a row; 0 before the first, and where the database does not keep it.
     func newestID(of table: MovedTable) throws(HandlerError) -> Int64

@@ -78,7 +78,7 @@ package final class MovedFile: MovedDatabase {
     }
 
     package func scripts(
-        of tables: Set<String>, _ modules: [String: Int], withTriggers: Bool
+        of tables: Set<String>, _ modules: [Name: Int], withTriggers: Bool
     ) throws(HandlerError) -> [String]? {
         let names = Set(tables.map { $0.lowercased() })
         return try file.allOnce(

@@ -1,6 +1,6 @@
 private import Platform
 
-/// Text that a peer may have written, compared byte by byte.
+/// Text that others have written or named, compared byte by byte.
 ///
 /// ```swift
 /// if message.body == "help" { … }          // compares UTF-8 bytes
@@ -15,7 +15,8 @@ private import Platform
 /// `==` of 200 KB of them takes seconds. Names, namespaces, values and text of elements therefore have this type, and so has
 /// all that is read from them. Equality, hashing, order and `switch` look at bytes in linear time, as XMPP does
 /// (RFC 6120 compares names, namespaces, ids and types octet by octet). Two texts that look alike but are composed
-/// differently are not equal.
+/// differently are not equal. Databases compare texts in the same way, so what a store keeps apart or finds has this type in memory:
+/// names of handlers, lanes, scopes and keys, which may come from users, too.
 ///
 /// Use ``string`` for showing, searching and storing; do not compare or hash that ``string``.
 public struct ForeignText: Sendable {
@@ -37,10 +38,6 @@ public struct ForeignText: Sendable {
 
     /// Whether there are no bytes.
     public var isEmpty: Bool { string.utf8.isEmpty }
-
-    /// The text with U+FFFD in place of each character that XML cannot carry: the control characters but tab, line feed and carriage
-    /// return, U+FFFE and U+FFFF (XML 1.0 section 2.2). For text that came another way, such as encrypted.
-    package var carriable: ForeignText { ForeignText(Escaping.carriable(string)) }
 
     /// Returns whether the bytes start with those of another text.
     ///
@@ -131,13 +128,6 @@ extension ForeignText {
     package static func ~= (pattern: String, text: ForeignText) -> Bool { isEqual(pattern, text.string) }
 }
 
-/// Returns whether both have the same bytes, or both are nil.
-public func == (left: ForeignText?, right: String?) -> Bool { left == right.map { ForeignText($0) } }
-/// Returns whether the bytes differ, or one is nil.
-public func != (left: ForeignText?, right: String?) -> Bool { !(left == right) }
-/// Returns whether both have the same bytes, for `switch`.
-public func ~= (pattern: String, text: ForeignText?) -> Bool { text.map { pattern ~= $0 } ?? false }
-
 // MARK: - Making and reading
 
 extension ForeignText: ExpressibleByStringInterpolation {
@@ -181,58 +171,4 @@ extension String: TextConvertible {
 extension Substring: TextConvertible {
     /// The same text, to be compared byte by byte.
     public var foreignText: ForeignText { ForeignText(String(self)) }
-}
-
-// MARK: - Values that are written as text
-
-extension RawRepresentable where RawValue == String {
-    /// Makes the value that a foreign text names. All raw values are ASCII of at most 64 bytes; another text is not compared.
-    package init?(_ text: ForeignText) {
-        guard text.utf8.count <= 64, text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
-        self.init(rawValue: text.string)
-    }
-}
-
-extension FixedWidthInteger {
-    /// Makes the integer of a decimal text; nil if it is not an integer, or outside the range of the type.
-    ///
-    /// - Parameter text: An optional sign and digits, with white space around them or without.
-    package init?(_ text: ForeignText) { self.init(text.collapsed.string) }
-}
-
-// MARK: - Collections of texts
-
-/// Whether both have the same texts in the same order, compared byte by byte.
-package func == (left: [ForeignText], right: [String]) -> Bool { left.elementsEqual(right) { $0 == $1 } }
-/// Whether both have the same texts in the same order, compared byte by byte.
-package func == (left: [String], right: [ForeignText]) -> Bool { right == left }
-/// Whether the texts or their order differ, compared byte by byte.
-package func != (left: [ForeignText], right: [String]) -> Bool { !(left == right) }
-/// Whether the texts or their order differ, compared byte by byte.
-package func != (left: [String], right: [ForeignText]) -> Bool { !(right == left) }
-
-extension Sequence where Element == String {
-    /// Returns whether one of them has the same bytes.
-    ///
-    /// - Parameter text: What is looked for.
-    package func contains(_ text: ForeignText) -> Bool { contains { text == $0 } }
-}
-
-extension Sequence where Element == ForeignText {
-    /// Returns whether one of them has the same bytes.
-    ///
-    /// - Parameter text: What is looked for.
-    public func contains(_ text: String) -> Bool { contains { $0 == text } }
-
-    /// Returns the texts, joined.
-    ///
-    /// - Parameter separator: The text between two.
-    package func joined(separator: String = "") -> String { map(\.string).joined(separator: separator) }
-}
-
-extension Set<ForeignText> {
-    /// Returns whether one of them has the same bytes.
-    ///
-    /// - Parameter text: What is looked for.
-    package func contains(_ text: String) -> Bool { contains(ForeignText(text)) }
 }
