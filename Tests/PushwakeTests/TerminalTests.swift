@@ -228,21 +228,25 @@ struct TerminalTests {
         let path = folder.path + "/store.db"
         let store = try HandlerStore(path: path, registry: HandlerRegistry(), schemas: Account.schemas)
         try store.step { step in
-            try step.execute("INSERT INTO account(id, jid) VALUES (1, ?)", text)
-            try step.execute("INSERT INTO ownership VALUES (1, 7, ?, NULL)", text)
+            // As bytes, because a store takes no text with U+0000; another program may have written one.
+            let bytes = Array(text.utf8)
+            let words = "CAST(? AS TEXT)"
+            try step.execute("INSERT INTO account(id, jid) VALUES (1, \(words))", bytes)
+            try step.execute("INSERT INTO ownership VALUES (1, 7, \(words), NULL)", bytes)
             try step.execute(
-                "INSERT INTO session(account, number, open_number, full_jid) VALUES (1, 3, 3, ?)", text)
+                "INSERT INTO session(account, number, open_number, full_jid) VALUES (1, 3, 3, \(words))",
+                bytes)
             try step.execute(
-                "INSERT INTO outbox(account, session, kind, stanza_id, xml, created_at) VALUES (1, NULL, 0, ?, '<m/>', 1)",
-                text)
+                "INSERT INTO outbox(account, session, kind, stanza_id, xml, created_at) VALUES (1, NULL, 0, \(words), '<m/>', 1)",
+                bytes)
             try step.execute(
-                "INSERT INTO handler(name, version, arguments, kind, state, bound_at, reason) VALUES (?, 1, ?, 0, 2, 1, ?)",
-                text, "{\"a\":\"\(text)\"}", text)
-            try step.execute("INSERT INTO handler_key(key, handler) VALUES (?, 1)", text)
+                "INSERT INTO handler(name, version, arguments, kind, state, bound_at, reason) VALUES (\(words), 1, ?, 0, 2, 1, \(words))",
+                bytes, Array("{\"a\":\"\(text)\"}".utf8), bytes)
+            try step.execute("INSERT INTO handler_key(key, handler) VALUES (\(words), 1)", bytes)
             try step.execute(
-                "INSERT INTO ending(handler, name, outcome, reason, ended_at) VALUES (9, ?, 1, ?, 1)", text,
-                text)
-            try step.execute("INSERT INTO ending_detail(handler, key) VALUES (9, ?)", text)
+                "INSERT INTO ending(handler, name, outcome, reason, ended_at) VALUES (9, \(words), 1, \(words), 1)",
+                bytes, bytes)
+            try step.execute("INSERT INTO ending_detail(handler, key) VALUES (9, \(words))", bytes)
         }
         return try body(StoreReader(path: path, schemas: Account.schemas))
     }

@@ -133,11 +133,14 @@ import TestServers
 
     @Test("W6 a Python without slixmpp is distinguished from a failed login, and the remedy is named")
     func noSlixmpp() throws {
-        // A machine's own Python may have it, as a package of the system.
-        let bare = "\(files.folder.path)/bare-python"
-        try files.folder.write("#!/bin/sh\nexec /usr/bin/python3 -I -S \"$@\"\n", to: "bare-python")
-        #expect(chmod(bare, 0o700) == 0)
-        let error = #expect(throws: TestServerError.self) { try peer("romeo", python: bare).start() }
+        // A machine's own Python may have it, as a package of the system; an environment of this test has none.
+        let environment = "\(files.folder.path)/bare"
+        for folder in ["", "/bin"] { try #require(mkdir(environment + folder, 0o700) == 0) }
+        try files.folder.write(
+            "home = /usr/bin\ninclude-system-site-packages = false\n", to: "bare/pyvenv.cfg")
+        let python = "\(environment)/bin/python3"
+        try #require(symlink("/usr/bin/python3", python) == 0)
+        let error = #expect(throws: TestServerError.self) { try peer("romeo", python: python).start() }
         #expect(error?.code == .notInstalled)
         #expect(error?.message.contains("make setup") == true, "\(String(describing: error))")
     }

@@ -29,7 +29,7 @@ private struct AddedAsync: AsyncHandler {
     func run(_ call: AsyncCall<TimerFired>) async throws { try call.end { try note("async", in: $0) } }
 }
 
-/// Its name begins with an accent.
+/// Its name starts with an accent.
 private struct Marked: Handler {
     static let id = "\u{301}marked"
     func run(_ call: borrowing Call<TimerFired>) throws {}
