@@ -49,6 +49,11 @@ extension Account {
         return try sessions.load(in: source).fullJID?.bare ?? configuration.jid
     }
 
+    /// Returns the full address that the server has assigned; nil before a session was bound.
+    package func fullAddress(in source: borrowing some Readable) throws(HandlerError) -> JID? {
+        try sessions.load(in: source).fullJID
+    }
+
     /// Returns whether only the own server can have sent a stanza.
     ///
     /// For a module that lets its server change something by a request, as with roster pushes: everybody else can send

@@ -153,5 +153,10 @@ extension Account {
             -- Each handler that is removed is looked for here, as a foreign key asks for.
             CREATE INDEX listener_handler ON listener(handler);
             """,
+            """
+            -- Whether the message also had the id that decides, of the own server or the room, or has got it since: two messages
+            -- with different ones are two, whatever id the sender gave them.
+            ALTER TABLE seen_mark ADD COLUMN is_named INTEGER NOT NULL DEFAULT 0;
+            """,
         ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

@@ -29,9 +29,14 @@ public struct ResultPage: Hashable, Sendable {
     /// - Parameter parent: What holds it, such as `<fin/>` or `<pubsub/>`.
     public init?(in parent: Element) {
         guard let set = parent.child("set", Namespaces.rsm) else { return nil }
-        first = set.child("first", Namespaces.rsm)?.text
-        last = set.child("last", Namespaces.rsm)?.text
+        first = Self.id("first", set)
+        last = Self.id("last", set)
         count = (try? set.value(at: "count", as: Int.self)).flatMap { $0 >= 0 ? $0 : nil }
+    }
+
+    /// An id; nil for an empty one, which stands for an end of the result where it is sent back (XEP-0059 section 2.5).
+    private static func id(_ name: String, _ set: Element) -> ForeignText? {
+        set.child(name, Namespaces.rsm).map(\.text).flatMap { $0.isEmpty ? nil : $0 }
     }
 
     /// The position of a requested page.

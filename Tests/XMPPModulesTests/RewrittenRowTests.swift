@@ -118,8 +118,8 @@ import XMPPCore
         try withStore { step in
             let table = ArchiveTable(account: 1)
             try table.enqueue(Self.room, since: nil, in: step)
-            try table.add("up", of: Self.room, isCatchUp: true, in: step)
-            try table.add("history", of: Self.room, isCatchUp: false, in: step)
+            try table.add("up", of: Self.room, asked: nil, isCatchUp: true, in: step)
+            try table.add("history", of: Self.room, asked: nil, isCatchUp: false, in: step)
             func advance(_ query: ForeignText, _ id: ForeignText, _ time: Int64?) throws -> Bool {
                 try table.advance(
                     Self.room, by: query, to: id, at: time.map(Timestamp.init(milliseconds:)), in: step)

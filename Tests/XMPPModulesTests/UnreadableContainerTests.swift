@@ -89,7 +89,8 @@ import XMPPTestKit
                 try await progress(account)?.state == .failed
             }
             #expect(try await progress(account)?.failure == ArchiveProgress.standsStill)
-            #expect(try account.store.texts("SELECT last_id FROM archive") == ["place 2"])
+            // Two pages that could not be read, and as many without anything as are bearable; the next session goes on there.
+            #expect(try account.store.texts("SELECT last_id FROM archive") == ["place 23"])
         }
     }
 

@@ -79,24 +79,26 @@ struct DeviceListFetched: Handler {
         case nothingKnown(OmemoRefresh.Outcome)
     }
 
-    /// Only "not found" means that there are no devices. Everything else that brings no list leaves it open: taking a
-    /// lost packet for an empty list would end encryption with all of them, and for the own list evict them.
+    /// Only "not found" and a node without items mean that there are no devices. Everything else that brings no list leaves it
+    /// open: taking a lost packet for an empty list would end encryption with all of them, and for the own list evict them.
     static func reading(_ fetch: PubSubFetch.Outcome, version: OmemoVersion) -> Reading {
         switch fetch {
         case .notFound: .list(OmemoDeviceList(version, devices: []))
+        case .success(let items) where items.isEmpty: .list(OmemoDeviceList(version, devices: []))
         case .success(let items):
-            list(in: items, version: version).map(Reading.list) ?? .nothingKnown(.unreadable)
+            OmemoDeviceList(newestOf: items, version).map(Reading.list) ?? .nothingKnown(.unreadable)
         case .error(let error): .nothingKnown(.error(error))
         case .timedOut: .nothingKnown(.timedOut)
         }
     }
+}
 
-    /// The list among the node's items: the one named "current", else the only one, as older clients publish it.
-    private static func list(in items: [PubSubItem], version: OmemoVersion) -> OmemoDeviceList? {
-        let item = items.first { $0.id == OmemoVersion.deviceListItem } ?? (items.count == 1 ? items[0] : nil)
-        guard let payload = item?.payload, let list = OmemoDeviceList(payload), list.version == version else {
-            return nil
-        }
-        return list
+extension OmemoDeviceList {
+    /// Reads the newest of a node's items, which is the last one (XEP-0060 section 12.18). Its id does not matter: version 0.3 only
+    /// recommends "current", and one of that name may be left from another client.
+    init?(newestOf items: [PubSubItem], _ version: OmemoVersion) {
+        guard let payload = items.last?.payload, let list = OmemoDeviceList(payload), list.version == version
+        else { return nil }
+        self = list
     }
 }

@@ -177,7 +177,7 @@ struct BundleFetched: Handler {
         case .timedOut: return "no answer came in time"
         }
         // The legacy version has a node for each device; its item is named in many ways.
-        let item = version == .legacy ? items.first : items.first { $0.id == device.description }
+        let item = version == .legacy ? items.last : items.first { $0.id == device.description }
         guard let payload = item?.payload else { return "the device has published no keys" }
         do {
             try omemo.learn(OmemoBundle(payload, version), of: peer, in: step)

@@ -1,6 +1,8 @@
 public import Handlers
+import PubSub
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 extension OmemoService {
     /// Lets a stored handler receive every decrypted message, in whatever process receives it.
@@ -77,18 +79,62 @@ struct MessageTaken: Handler {
 }
 
 extension OmemoService {
-    /// Takes over a device list that a user's server pushes. Its sender is the owner: the server vouches for `from`. One that
-    /// somebody else was let publish is passed over.
+    /// Takes over what a user's server pushes about a device list. Its sender is the owner: the server vouches for `from`.
     ///
-    /// Source: XEP-0163 section 4.3; XEP-0060 section 7.1.2.3 (publishers).
+    /// Source: XEP-0163 section 4.3; XEP-0060 sections 7.1.2, 7.2.2, 8.4.2 and 8.5.2.
     func learn(event: Element, from jid: JID, in step: borrowing Step) throws {
-        guard let items = event.child("items", Namespaces.pubsubEvent),
-            let version = OmemoVersion.allCases.first(where: { items["node"] == $0.deviceListNode }),
-            let item = items.child("item", Namespaces.pubsubEvent), let payload = item.firstElement,
-            item["publisher"].map({ (try? JID(received: $0))?.bare == jid }) ?? true,
-            let list = OmemoDeviceList(payload), list.version == version
-        else { return }
-        _ = try learn(list, of: jid, in: step)
-        try goOn(with: jid, version, in: step)
+        for element in event.elements {
+            guard let version = OmemoVersion.allCases.first(where: { element["node"] == $0.deviceListNode }),
+                let own = Self.withoutForeign(element, owner: jid)
+            else { continue }
+            for change in PubSubEvent.Change.read(own) {
+                try learn(change, of: jid, version, in: step)
+            }
+        }
+    }
+
+    /// The element without the items that somebody else was let publish; nil if there are no others.
+    private static func withoutForeign(_ element: Element, owner: JID) -> Element? {
+        var own = element
+        own.children.removeAll { node in
+            guard case .element(let item) = node, let publisher = item["publisher"] else { return false }
+            return (try? JID(received: publisher))?.bare != owner
+        }
+        return own.elements.isEmpty && !element.elements.isEmpty ? nil : own
+    }
+
+    private func learn(
+        _ change: PubSubEvent.Change, of jid: JID, _ version: OmemoVersion, in step: borrowing Step
+    ) throws {
+        switch change {
+        case .items(let items):
+            if items.last?.payload == nil { return try distrustList(of: jid, version, in: step) }
+            guard let list = OmemoDeviceList(newestOf: items, version) else { return }
+            _ = try learn(list, of: jid, in: step)
+            try goOn(with: jid, version, in: step)
+        // What is left is not said: an older item, or none.
+        case .retracted: try distrustList(of: jid, version, in: step)
+        case .purged, .deleted:
+            guard try mayMatter(jid, version, in: step) else { return }
+            _ = try learn(OmemoDeviceList(version, devices: []), of: jid, in: step)
+            try goOn(with: jid, version, in: step)
+        case .configured, .subscription, .associated, .disassociated: break
+        }
+    }
+
+    /// Asks for a list of which something is said that the stored one does not tell. What is sent meanwhile waits for it.
+    private func distrustList(of jid: JID, _ version: OmemoVersion, in step: borrowing Step) throws {
+        guard try mayMatter(jid, version, in: step) else { return }
+        try step.write(
+            "UPDATE omemo_device_list SET session = NULL WHERE account = ? AND jid = ? AND namespace = ?",
+            account.id, jid.description, version.namespace)
+        try fetch(.init(jid: jid, version: version, device: nil), in: step)
+    }
+
+    /// Returns whether the list of that user was ever of use, or is one of a contact. A stranger's event causes no request.
+    private func mayMatter(_ jid: JID, _ version: OmemoVersion, in step: borrowing Step) throws -> Bool {
+        if jid == ownJID || account.moduleIfPresent(RosterModule.self) == nil { return true }
+        if try deviceLists.learnedAt(jid, version, in: step) != nil { return true }
+        return try account.roster.item(for: jid, in: step).map { $0.subscription != .none } ?? false
     }
 }

@@ -82,11 +82,11 @@ public struct OmemoService: Sendable {
         _ jid: JID, _ version: OmemoVersion, then: Durable<OmemoRefresh>? = nil,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws -> String {
-        // All items, not "current" alone: lists of older clients stand under other ids.
+        // The newest item, not "current": lists of some clients stand under other ids.
         // Invalidated with the program's handler inside; without one, by itself.
         let fetched = try DeviceListFetched(version: version, then: then?.orElse(orElse)).durable
         return try account.send(
-            .pubsub(.items(of: version.deviceListNode), at: jid.bare), then: fetched,
+            .pubsub(.items(of: version.deviceListNode, .newest(1)), at: jid.bare), then: fetched,
             orElse: then == nil ? orElse : nil, in: step)
     }
 }

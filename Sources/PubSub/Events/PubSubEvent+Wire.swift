@@ -1,11 +1,12 @@
-import XMPPCore
+package import XMPPCore
 
 // What an event's XML means: rules without account, store or clock.
 extension PubSubEvent.Change {
     /// Reads the changes of `<event/>` in document order: a service may put items and retractions side by side.
     ///
+    /// - Parameter element: A child of `<event/>`.
     /// - Returns: Nothing for what is no event of XEP-0060.
-    static func read(_ element: Element) -> [PubSubEvent.Change] {
+    package static func read(_ element: Element) -> [PubSubEvent.Change] {
         guard element.namespace == Namespaces.pubsubEvent else { return [] }
         switch element.name {
         case "items": return itemsAndRetractions(element)

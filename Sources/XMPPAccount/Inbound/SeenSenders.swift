@@ -12,7 +12,7 @@ struct SeenSenders {
     /// The marks that the modules need.
     let needed: (borrowing Step) throws(HandlerError) -> NeededMarks
 
-    /// The maximum number of marks of one address, and up to ``piece`` more: two for a message at most.
+    /// The maximum number of marks of one address, and up to ``piece`` more: three for a message at most.
     static let marksEach = 10_000
     /// The maximum number of marks of sent messages, and up to ``piece`` more: ten times what the outbox holds
     /// by default.

@@ -5,7 +5,8 @@ import XMPPCore
 ///
 /// XEP-0198 section 5 lets a server deliver a message again after a lost session, by offline storage or another way.
 /// A copy carries the id its sender gave it and, where the own server stamps one, the same stanza id (XEP-0359).
-/// Because some senders count their ids again at every start, an id counts only together with the content.
+/// Where two messages carry a stanza id, only that decides. Otherwise the sender's id does, together with the content:
+/// some senders count their ids again at every start, and some use one id for everything.
 ///
 /// Marks are counted to the bare address that wrote, so that no sender can push out the marks of others; see
 /// ``SeenSenders``.
@@ -21,13 +22,35 @@ struct SeenTable {
     /// - Returns: False when it was noted before: it is a duplicate.
     func isNew(_ message: InboundMessage, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         let marks = Self.marks(of: message, own)
-        guard let last = marks.last else { return true }
-        var sender = try senders.sender((message.message.from ?? last.peer).bare, in: step)
-        var isNew = true
-        for mark in marks where isNew { isNew = try record(mark, of: &sender, in: step) }
+        guard marks.given != nil || !marks.assigned.isEmpty else { return true }
+        var sender = try senders.sender((message.message.from ?? own).bare, in: step)
+        let isNew = try record(marks, of: &sender, in: step)
         try senders.store(sender, limit: SeenSenders.marksEach, in: step)
         if BuiltInFault.repeatArchived.isOn, case .archive = message.source { return true }
         return isNew || BuiltInFault.forgetDuplicates.isOn
+    }
+
+    private func record(
+        _ marks: Marks, of sender: inout SeenSenders.Sender, in step: borrowing Step
+    ) throws(HandlerError) -> Bool {
+        for mark in marks.assigned {
+            guard try record(mark, isNamed: true, of: &sender, in: step) else { return false }
+        }
+        guard let given = marks.given else { return true }
+        if try record(given, isNamed: marks.isNamed, of: &sender, in: step) { return true }
+        guard marks.isNamed else { return false }
+        return try !pair(given, in: step)
+    }
+
+    /// Gives the id of this message to the one that was shown under the sender's mark without one, if there is one.
+    private func pair(_ given: Mark, in step: borrowing Step) throws(HandlerError) -> Bool {
+        let isNamed = try step.first(
+            "SELECT is_named FROM seen_mark WHERE account = ? AND mark = ?", account, given.bytes
+        ) { $0.integer(0) != 0 }
+        if isNamed == true { return false }
+        try step.write(
+            "UPDATE seen_mark SET is_named = 1 WHERE account = ? AND mark = ?", account, given.bytes)
+        return true
     }
 
     /// `BuiltInFault.markApart`: looks, and notes the message in a step of its own after the commit.
@@ -48,7 +71,8 @@ struct SeenTable {
     /// Notes a message of our own, which archives, rooms and other clients' copies may give back.
     func recordSent(_ id: ForeignText, own: JID, in step: borrowing Step) throws(HandlerError) {
         var sender = try senders.sender(nil, in: step)
-        _ = try record(Mark(peer: own.bare, id: "\(Mark.sent)\(id)", digest: 0), of: &sender, in: step)
+        let mark = Mark(peer: own.bare, id: "\(Mark.sent)\(id)", digest: 0)
+        _ = try record(mark, isNamed: false, of: &sender, in: step)
         try senders.store(sender, limit: SeenSenders.marksSent, in: step)
     }
 
@@ -69,7 +93,7 @@ struct SeenTable {
     func postpone(
         _ message: InboundMessage, own: JID, number: UInt32, in step: borrowing Step
     ) throws(HandlerError) {
-        for mark in Self.marks(of: message, own) {
+        for mark in Self.marks(of: message, own).all {
             try step.write(
                 "UPDATE seen_mark SET number = ? WHERE account = ? AND mark = ?", number, account, mark.bytes)
             try step.write(
@@ -132,39 +156,77 @@ struct SeenTable {
         }
     }
 
-    private static func marks(of received: InboundMessage, _ own: JID) -> [Mark] {
+    /// The marks of one message.
+    private struct Marks {
+        /// Under the ids that archives gave it, the one that decides first.
+        var assigned: [Mark] = []
+        /// Under the id of the sender.
+        var given: Mark?
+        /// Whether it has the id that decides: of the room for what was said there, else of the own server.
+        var isNamed = false
+
+        var all: [Mark] { assigned + (given.map { [$0] } ?? []) }
+    }
+
+    private static func marks(of received: InboundMessage, _ own: JID) -> Marks {
         let message = received.message
-        var marks: [Mark] = []
+        var marks = Marks()
         if let id = received.archiveID(of: own) {
-            marks.append(Mark(peer: received.archive(of: own), id: "\(Mark.archived)\(id)", digest: 0))
+            marks.assigned.append(archived(id, in: received.archive(of: own)))
+            marks.isNamed = true
         }
-        if let from = message.from, let id = message.id {
-            marks.append(Mark(peer: from, id: id, digest: digest(of: message)))
+        if message.type == .groupchat {
+            addRoom(of: received, to: &marks)
+        } else if marks.isNamed, message.from?.bare == own.bare,
+            message.to.map({ $0.bare == own.bare }) ?? true
+        {
+            // Prosody archives what an account sends to itself twice: as sent and as received.
+            marks.isNamed = false
+        }
+        if let id = message.id, !id.isEmpty {
+            marks.given = Mark(peer: message.from ?? own.bare, id: id, digest: digest(of: message))
         }
         return marks
     }
 
+    /// Adds the id of the room to what comes out of another archive, which has an id of its own.
+    private static func addRoom(of received: InboundMessage, to marks: inout Marks) {
+        guard case .archive(let archive, _, _) = received.source, let room = received.message.from?.bare,
+            room != archive
+        else { return }
+        let id = received.message.stanzaID(by: room).flatMap(\.token)
+        marks.isNamed = id != nil
+        if let id { marks.assigned.insert(archived(id, in: room), at: 0) }
+    }
+
+    private static func archived(_ id: ForeignText, in archive: JID) -> Mark {
+        Mark(peer: archive, id: "\(Mark.archived)\(id)", digest: 0)
+    }
+
+    /// - Parameter isNamed: Whether the message has the id that decides.
     /// - Returns: Whether it was not noted before, or only for a message that is not handled yet.
     private func record(
-        _ mark: Mark, of sender: inout SeenSenders.Sender, in step: borrowing Step
+        _ mark: Mark, isNamed: Bool, of sender: inout SeenSenders.Sender, in step: borrowing Step
     ) throws(HandlerError) -> Bool {
         let (peer, bytes, at) = (mark.peer.description, mark.bytes, sender.time(step.now))
         let isNoted =
             try step.execute(
                 """
-                INSERT INTO seen_mark(sender, at, mark, account) SELECT ?1, ?2, ?3, ?4
+                INSERT INTO seen_mark(sender, at, mark, account, is_named) SELECT ?1, ?2, ?3, ?4, ?8
                 WHERE NOT EXISTS
                     (SELECT 1 FROM seen WHERE account = ?4 AND peer = ?5 AND stanza_id = ?6 AND digest = ?7)
                 ON CONFLICT DO NOTHING
-                """, sender.id, at, bytes, account, peer, mark.id, mark.digest) == 1
+                """, sender.id, at, bytes, account, peer, mark.id, mark.digest, isNamed) == 1
         if isNoted {
             sender.recorded(at: at)
             return true
         }
         let isPostponed =
             try step.execute(
-                "UPDATE seen_mark SET number = NULL WHERE account = ? AND mark = ? AND number IS NOT NULL",
-                account, bytes) == 1
+                """
+                UPDATE seen_mark SET number = NULL, is_named = ?
+                WHERE account = ? AND mark = ? AND number IS NOT NULL
+                """, isNamed, account, bytes) == 1
         if isPostponed { return true }
         return try step.execute(
             """

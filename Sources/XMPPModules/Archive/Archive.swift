@@ -80,8 +80,7 @@ public struct Archive: Sendable {
         let archive = archive?.bare ?? own
         let form = peer.map { [DataForm.Field("with", $0.description)] } ?? []
         try ask(
-            archive, form, ResultPage.request(position, limit: min(max(1, limit), 250)), isCatchUp: false,
-            in: step
+            archive, form, position, limit: min(max(1, limit), 250), isCatchUp: false, in: step
         ) { query in
             try ArchiveHistoryFetched(archive: archive, query: query, then: then.orElse(orElse)).durable
         }
@@ -118,8 +117,8 @@ public struct Archive: Sendable {
         var form: [DataForm.Field] = []
         // Where an id says from where on, a time would only exclude what belongs behind it.
         if place.lastID == nil, let since = place.since { form.append(.init("start", since.description)) }
-        let page = ResultPage.request(place.lastID.map { .after($0) } ?? .start, limit: pageSize)
-        try ask(archive, form, page, isCatchUp: true, in: step) { query in
+        let position = place.lastID.map { ResultPage.Position.after($0) } ?? .start
+        try ask(archive, form, position, limit: pageSize, isCatchUp: true, in: step) { query in
             try ArchivePageFetched(archive: archive, query: query).durable
         }
         try table.set(archive, .fetching, in: step)
@@ -127,15 +126,21 @@ public struct Archive: Sendable {
 
     @discardableResult
     private func ask(
-        _ archive: JID, _ fields: [DataForm.Field], _ page: Element, isCatchUp: Bool, in step: borrowing Step,
-        then: (String) throws -> Durable<IQReply>
+        _ archive: JID, _ fields: [DataForm.Field], _ position: ResultPage.Position, limit: Int,
+        isCatchUp: Bool, in step: borrowing Step, then: (String) throws -> Durable<IQReply>
     ) throws -> String {
+        let page = ResultPage.request(position, limit: limit)
         let query = String(StanzaID.random().prefix(16))
         let form = DataForm(.submit, type: Namespaces.mam, fields).element
         let payload = Element(
             "query", namespace: Namespaces.mam, attributes: ["queryid": query],
             children: fields.isEmpty ? [page] : [form, page])
-        try table.add(query, of: archive, isCatchUp: isCatchUp, in: step)
+        let asked: ForeignText? =
+            switch position {
+            case .after(let id), .before(let id): id
+            case .start, .end: nil
+            }
+        try table.add(query, of: archive, asked: asked?.token, isCatchUp: isCatchUp, in: step)
         try account.send(
             .iq(IQ(type: .set, to: archive == own ? nil : archive, id: StanzaID.random(), payload: payload)),
             then: then(query), in: step)

@@ -17,10 +17,10 @@ struct ArchivePageFetched: Handler {
         let account = call.account
         let table = ArchiveTable(account: account.id)
         // Forgotten meanwhile.
-        guard try table.remove(query, in: call.step) else { return }
+        guard let asked = try table.remove(query, in: call.step) else { return }
         try account.usingReserve(in: call.step) {
             switch call.outcome {
-            case .result(let payload): try go(on: payload, account, table, in: call.step)
+            case .result(let payload): try go(on: payload, asked, account, table, in: call.step)
             case .error(let error): try fail(error, account, table, in: call.step)
             case .timeout: try retry(account, table, in: call.step)
             }
@@ -32,27 +32,32 @@ struct ArchivePageFetched: Handler {
     }
 
     private func go(
-        on payload: Element?, _ account: Account, _ table: ArchiveTable, in step: borrowing Step
+        on payload: Element?, _ asked: ArchiveTable.Query, _ account: Account, _ table: ArchiveTable,
+        in step: borrowing Step
     ) throws {
         let fin = payload.flatMap { $0.has(name: "fin", namespace: Namespaces.mam) ? $0 : nil }
         let page = fin.flatMap { ResultPage(in: $0) }
-        if let last = page?.last { try table.passUnread(in: archive, to: last.string, in: step) }
-        // An empty page is the last one, whatever it says: nothing would move on behind it.
-        let isLast = fin?.isComplete == true || page?.last == nil
-        if isLast { return try table.complete(archive, in: step) }
-        let module: ArchiveModule = try account.module()
-        guard try table.turnPage(archive, total: page?.count, in: step) else {
-            return try table.set(
-                archive, .failed, failure: ForeignText(ArchiveProgress.standsStill), in: step)
+        if fin?.isComplete == true {
+            if let last = page?.last?.token { try table.passUnread(in: archive, to: last, in: step) }
+            return try table.complete(archive, in: step)
         }
-        try account.archive.askPage(of: archive, module.pageSize, in: step)
+        switch try table.turnPage(archive, after: asked, page, in: step) {
+        case .page:
+            let module: ArchiveModule = try account.module()
+            try account.archive.askPage(of: archive, module.pageSize, in: step)
+        case .end: try table.complete(archive, in: step)
+        case .circle:
+            try table.set(archive, .failed, failure: ForeignText(ArchiveProgress.standsStill), in: step)
+        }
     }
 
     private func fail(
         _ error: StanzaError, _ account: Account, _ table: ArchiveTable, in step: borrowing Step
     ) throws {
-        // XEP-0313 section 4.3.1: the message with that id has left the archive. One that it has just sent has not.
-        if error.condition == .itemNotFound, try table.place(in: archive, in: step).lastID != nil,
+        // XEP-0313 section 4.3.1: the message with that id has left the archive. Some servers say that something else is wrong
+        // with what was asked. A place that the archive has just named it must know.
+        let place = try table.place(in: archive, in: step)
+        if error.condition == .itemNotFound || error.kind == .modify, place.lastID != nil, place.pages == 0,
             try table.progress(of: archive, in: step).first?.received == 0
         {
             account.log(
@@ -99,17 +104,23 @@ struct ArchiveHistoryFetched: Handler {
     var then: Durable<ArchivePage>
 
     func run(_ call: borrowing Call<IQReply>) throws {
-        _ = try ArchiveTable(account: call.account.id).remove(query, in: call.step)
+        let asked = try ArchiveTable(account: call.account.id).remove(query, in: call.step)
         let outcome: ArchivePage.Outcome =
             switch call.outcome {
-            case .result(let payload):
-                .page(
-                    isLast: payload?.isComplete == true,
-                    payload.flatMap { ResultPage(in: $0) } ?? ResultPage())
+            case .result(let payload): Self.page(payload, asked)
             case .error(let error): .error(error)
             case .timeout: .timeout
             }
         try call.step.run(then, with: ArchivePage(account: call.account, archive: archive, outcome: outcome))
+    }
+
+    /// The page as the service describes it, and where it does not, by the messages that came. One that leads nowhere is the last.
+    private static func page(_ payload: Element?, _ asked: ArchiveTable.Query?) -> ArchivePage.Outcome {
+        var page = payload.flatMap { ResultPage(in: $0) } ?? ResultPage()
+        page.first = page.first ?? asked?.first ?? page.last
+        page.last = page.last ?? asked?.last ?? page.first
+        let leadsOn = [page.first, page.last].contains { $0 != nil && $0 != asked?.asked }
+        return .page(isLast: payload?.isComplete == true || !leadsOn, page)
     }
 }
 

@@ -75,14 +75,21 @@ public struct ArchiveModule: LibraryModule, AccountModule {
         let forwarded = result.child("forwarded", Namespaces.forward)
         let storedAt = forwarded?.child("delay", Namespaces.delay)?["stamp"].flatMap { Timestamp($0) }
         // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
-        guard let id = result["id"].flatMap(\.token), !id.isEmpty, let query = result["queryid"],
+        let query = result["queryid"]
+        guard let id = result["id"].flatMap(\.token), !id.isEmpty else {
+            if let query, try table.isUnderWay(query, of: archive, in: step) {
+                try table.recordUnread(in: archive, in: step)
+            }
+            return .refused("an archived message without an id that can be used")
+        }
+        guard let query,
             try table.advance(archive, by: query, to: id, at: storedAt, in: step)
-                || table.isUnderWay(query, of: archive, in: step)
+                || table.record(id, by: query, of: archive, in: step)
                 // One that is not handled yet comes once more with a resumed stream, when its query may be over.
                 || account.isDeferred(id, of: archive, in: step)
         else { return .refused("an archived message that was not asked for") }
         guard let inner = forwarded?.child("message", Namespaces.client),
-            let kept = try? Message(element: inner)
+            let kept = try? Message(forwarded: inner, of: archive == own ? own : nil)
         else { return .refused("an archived message that cannot be read") }
         // A room's archive holds what was said there and nothing else.
         guard archive == own || kept.from?.bare == archive else {

@@ -53,42 +53,17 @@ package struct ArchiveTable {
             -- How many messages of the page that is under way could not be read: the page's end then moves the place.
             ALTER TABLE archive ADD COLUMN unread INTEGER NOT NULL DEFAULT 0;
             """,
-        ], handlers: [ArchivePageFetched.self, ArchiveRetry.self, ArchiveHistoryFetched.self])
-
-    // MARK: Queries
-
-    func add(_ query: String, of archive: JID, isCatchUp: Bool, in step: borrowing Step) throws(HandlerError)
-    {
-        try step.write(
-            "INSERT INTO archive_query(account, query, jid, catch_up) VALUES (?, ?, ?, ?)", account, query,
-            archive.description, isCatchUp)
-    }
-
-    /// Returns whether an archive was asked for that.
-    func isUnderWay(_ query: some TextConvertible & SQLConvertible, of archive: JID, in step: borrowing Step)
-        throws(HandlerError) -> Bool
-    {
-        try step.exists(
-            "SELECT 1 FROM archive_query WHERE account = ? AND query = ? AND jid = ?", account, query,
-            archive.description)
-    }
-
-    /// - Returns: False when it is not under way any more.
-    func remove(_ query: String, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.execute("DELETE FROM archive_query WHERE account = ? AND query = ?", account, query) == 1
-    }
-
-    /// Their session is gone, and with it the answers. What was still to be fetched is asked for when the catch-up with
-    /// that archive begins in the next one.
-    func forgetQueries(in step: borrowing Step) throws(HandlerError) {
-        try step.write("DELETE FROM archive_query WHERE account = ?", account)
-        // What comes live from now on says nothing about what came before. A failure is remembered until the archive is
-        // asked again: rooms are asked for their history instead.
-        try step.write(
             """
-            UPDATE archive SET state = \(State.paused.sql), live_id = NULL, failures = 0, held = 0 WHERE account = ?
-            """, account)
-    }
+            -- The id after which, or before which, was asked. `received`: of a catch-up what the archive's row had by then; of a look
+            -- back what came, with the first and the last id of it.
+            ALTER TABLE archive_query ADD COLUMN asked_id TEXT;
+            ALTER TABLE archive_query ADD COLUMN first_id TEXT;
+            ALTER TABLE archive_query ADD COLUMN last_id TEXT;
+            ALTER TABLE archive_query ADD COLUMN received INTEGER NOT NULL DEFAULT 0;
+            -- How many pages without a message came in a row.
+            ALTER TABLE archive ADD COLUMN empty_pages INTEGER NOT NULL DEFAULT 0;
+            """,
+        ], handlers: [ArchivePageFetched.self, ArchiveRetry.self, ArchiveHistoryFetched.self])
 
     // MARK: The place in an archive
 
@@ -96,16 +71,18 @@ package struct ArchiveTable {
         var lastID: ForeignText?
         var lastAt: Timestamp?
         var since: Timestamp?
+        /// The number of pages that came in this catch-up.
+        var pages: Int64 = 0
     }
 
     func place(in archive: JID, in step: borrowing Step) throws(HandlerError) -> Place {
         try step.first(
-            "SELECT last_id, last_at, since FROM archive WHERE account = ? AND jid = ?", account,
+            "SELECT last_id, last_at, since, pages FROM archive WHERE account = ? AND jid = ?", account,
             archive.description
         ) { row in
             Place(
                 lastID: row.optionalForeignText(0), lastAt: row.optionalTimestamp(1),
-                since: row.optionalTimestamp(2))
+                since: row.optionalTimestamp(2), pages: row.quantity(3))
         } ?? Place()
     }
 
@@ -141,7 +118,7 @@ package struct ArchiveTable {
     }
 
     /// Records the last message of a page, which may have been unreadable: the next page starts after it.
-    func passUnread(in archive: JID, to last: String, in step: borrowing Step) throws(HandlerError) {
+    func passUnread(in archive: JID, to last: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.write(
             """
             UPDATE archive SET prior_id = CASE last_id WHEN ?1 THEN prior_id ELSE last_id END, last_id = ?1, unread = 0
@@ -228,7 +205,7 @@ package struct ArchiveTable {
             """
             INSERT INTO archive(account, jid, since, state) VALUES (?1, ?2, ?3, \(State.waiting.sql))
             ON CONFLICT(account, jid) DO UPDATE SET state = \(State.waiting.sql), received = 0, total = NULL,
-                failure = NULL, failures = 0, held = 0, pages = 0, checkpoint = archive.last_id
+                failure = NULL, failures = 0, held = 0, pages = 0, checkpoint = archive.last_id, empty_pages = 0
             WHERE archive.state IN (\(State.complete.sql), \(State.failed.sql), \(State.paused.sql))
             """, account, archive.description, since)
     }
@@ -239,28 +216,6 @@ package struct ArchiveTable {
         try step.write(
             "UPDATE archive SET state = ?, failure = ? WHERE account = ? AND jid = ?", state.rawValue,
             failure, account, archive.description)
-    }
-
-    /// Notes the end of a page that is not the last one.
-    ///
-    /// - Parameter total: How many messages there were to come from this page on, if that is known.
-    /// - Returns: False when the place was at hand before: the page brought nothing, or the archive goes round in circles. A
-    ///   place is kept for as many pages as came before it (Brent's method), so any circle is noticed, in little memory.
-    func turnPage(_ archive: JID, total: Int?, in step: borrowing Step) throws(HandlerError) -> Bool {
-        // Counted from the place that was asked for on, so the first page tells what there is to come.
-        let row = try step.first(
-            """
-            UPDATE archive SET pages = pages + 1, total = coalesce(total, ?), failures = 0
-            WHERE account = ? AND jid = ? RETURNING pages, last_id IS NOT DISTINCT FROM checkpoint
-            """, total, account, archive.description
-        ) { (pages: $0.quantity(0), isBack: $0.integer(1) != 0) }
-        guard let row, !row.isBack else { return false }
-        if row.pages & (row.pages - 1) == 0 {
-            try step.write(
-                "UPDATE archive SET checkpoint = last_id WHERE account = ? AND jid = ?", account,
-                archive.description)
-        }
-        return true
     }
 
     /// Everything was fetched; what came live meanwhile is the newest.

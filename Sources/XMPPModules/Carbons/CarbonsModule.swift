@@ -56,7 +56,7 @@ public struct CarbonsModule: LibraryModule, AccountModule {
         guard
             let inner = wrapper.child("forwarded", Namespaces.forward)?
                 .child("message", Namespaces.client),
-            let copied = try? Message(element: inner)
+            let copied = try? Message(forwarded: inner, of: own)
         else { return .refused("a carbon copy without a message inside") }
         let isSent = wrapper.name == "sent"
         // What the own account sent is from it, what it received is for it; nothing else is ever copied.

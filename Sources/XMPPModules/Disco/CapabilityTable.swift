@@ -30,6 +30,11 @@ struct CapabilityTable {
             -- The oldest digests make way by this index.
             CREATE INDEX capability_oldest ON capability(learned_at);
             """,
+            """
+            -- The node that presence names beside the digest, NULL for one that is too long, and whether that entity was asked.
+            ALTER TABLE entity ADD COLUMN node TEXT;
+            ALTER TABLE entity ADD COLUMN asked INTEGER NOT NULL DEFAULT 0;
+            """,
         ], handlers: [CapabilitiesFetched.self])
 
     /// The maximum number of stored digests; the oldest are removed first.
@@ -46,16 +51,42 @@ struct CapabilityTable {
         try step.write("DELETE FROM capability_query WHERE account = ?", account)
     }
 
+    /// What the presence of an entity says (XEP-0115 section 4).
+    struct Claim: Hashable {
+        let jid: JID
+        let verification: ForeignText
+        /// The node, without the digest.
+        let node: ForeignText?
+    }
+
     /// - Returns: False when there are too many, or the address is too long for a key; nothing was changed then.
-    func set(_ jid: JID, _ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
-        guard ForeignBounds.fitKey(jid) else { return false }
+    func set(_ claim: Claim, in step: borrowing Step) throws(HandlerError) -> Bool {
+        guard ForeignBounds.fitKey(claim.jid) else { return false }
         return try step.execute(
             """
-            INSERT INTO entity(account, jid, verification) SELECT ?1, ?2, ?3
+            INSERT INTO entity(account, jid, verification, node) SELECT ?1, ?2, ?3, ?5
             WHERE EXISTS (SELECT 1 FROM entity WHERE account = ?1 AND jid = ?2)
                 OR (SELECT count(*) FROM (SELECT 1 FROM entity WHERE account = ?1 LIMIT ?4) AS kept) < ?4
-            ON CONFLICT(account, jid) DO UPDATE SET verification = excluded.verification
-            """, account, jid.description, verification, Self.entityLimit) > 0
+            ON CONFLICT(account, jid) DO UPDATE SET verification = excluded.verification, node = excluded.node,
+                asked = CASE WHEN entity.verification = excluded.verification THEN entity.asked ELSE 0 END
+            """, account, claim.jid.description, claim.verification, Self.entityLimit, claim.node?.token) > 0
+    }
+
+    func recordAsked(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.write(
+            "UPDATE entity SET asked = 1 WHERE account = ? AND jid = ?", account, jid.description)
+    }
+
+    /// An entity with that digest that was not asked in this session.
+    func unasked(_ verification: ForeignText, in step: borrowing Step) throws -> Claim? {
+        let found = try step.first(
+            "SELECT jid, node FROM entity WHERE account = ? AND verification = ? AND asked = 0 LIMIT 1",
+            account,
+            verification
+        ) { (jid: $0.text(0), node: $0.optionalForeignText(1)) }
+        return try found.map {
+            Claim(jid: try JID(received: $0.jid), verification: verification, node: $0.node)
+        }
     }
 
     func forget(_ jid: JID, in step: borrowing Step) throws(HandlerError) {

@@ -109,17 +109,13 @@ public struct DiscoModule: LibraryModule, AccountModule {
             caps["hash"] == "sha-1", let node = caps["node"]?.token, let verification = caps["ver"],
             !verification.isEmpty, verification.utf8.count <= Self.longestVerification
         else { return try table.forget(from, in: step) }
-        guard try table.set(from, verification, in: step) else { return }
+        let claim = CapabilityTable.Claim(jid: from, verification: verification, node: node)
+        guard StanzaLimit.fits(claim.question.element), try table.set(claim, in: step) else { return }
         if try table.isKnown(verification, in: step) { return }
         let own = try info(of: account, in: step)
         if verification == own.verification { return try table.learn(verification, own, in: step) }
-        let query = Element(
-            "query", namespace: Namespaces.discoInfo, attributes: ["node": "\(node)#\(verification)"])
-        let iq = IQ(type: .get, to: from, id: StanzaID.random(), payload: query)
-        guard StanzaLimit.fits(iq.element), try table.startQuery(verification, in: step) else { return }
-        account.log(.verbose, .disco, "asks \(from) what it understands", after: step)
-        try account.send(
-            .iq(iq), then: CapabilitiesFetched(verification: verification.string).durable, in: step)
+        guard try table.startQuery(verification, in: step) else { return }
+        try table.ask(claim, by: account, in: step)
     }
 
     /// Returns whether to query the sender of a presence, which shows that the account is online: only contacts, the
@@ -220,13 +216,40 @@ struct CapabilitiesFetched: Handler {
     var verification: String
 
     func run(_ call: borrowing Call<IQReply>) throws {
-        let table = CapabilityTable(account: call.account.id)
+        let (account, step) = (call.account, call.step)
+        let table = CapabilityTable(account: account.id)
         let verification = ForeignText(verification)
-        try table.endQuery(verification, in: call.step)
-        // XEP-0115 section 5.4: one that does not fit its digest is not kept, or anybody could speak for all others.
-        guard case .result(let payload?) = call.outcome, let info = DiscoInfo(payload),
+        // XEP-0115 section 5.4: one that does not fit its digest is not kept, or anybody could speak for all others. Another
+        // entity with that digest may know better.
+        if case .result(let payload?) = call.outcome, let info = DiscoInfo(payload),
             info.verification == verification
-        else { return }
-        try table.learn(verification, info, in: call.step)
+        {
+            try table.learn(verification, info, in: step)
+        } else if try !table.isKnown(verification, in: step),
+            let next = try table.unasked(verification, in: step)
+        {
+            return try account.usingReserve(in: step) { try table.ask(next, by: account, in: step) }
+        }
+        try table.endQuery(verification, in: step)
+    }
+}
+
+extension CapabilityTable.Claim {
+    /// The request for what the digest stands for, which repeats text of the entity.
+    fileprivate var question: IQ {
+        let node = node.map { ForeignText("\($0)#\(verification)") }
+        let query = Element("query", namespace: Namespaces.discoInfo, attributes: ["node": node])
+        return IQ(type: .get, to: jid, id: StanzaID.random(), payload: query)
+    }
+}
+
+extension CapabilityTable {
+    /// Asks an entity what its digest stands for.
+    fileprivate func ask(_ claim: Claim, by account: Account, in step: borrowing Step) throws {
+        try recordAsked(claim.jid, in: step)
+        account.log(.verbose, .disco, "asks \(claim.jid) what it understands", after: step)
+        try account.send(
+            .iq(claim.question),
+            then: CapabilitiesFetched(verification: claim.verification.string).durable, in: step)
     }
 }

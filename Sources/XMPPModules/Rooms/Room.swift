@@ -47,6 +47,8 @@ public struct Room: Hashable, Sendable {
     let joinedAt: Timestamp?
     /// The nickname that was asked for while it is joined.
     let askedNick: ForeignText?
+    /// Whether the room may still be sending what was said before.
+    let isInHistory: Bool
 
     /// The account's own address in the room.
     var occupant: JID { get throws { try jid.with(resource: nick) } }

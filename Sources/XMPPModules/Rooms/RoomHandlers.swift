@@ -25,16 +25,15 @@ struct RoomJoinUnanswered: Handler {
 
     func run(_ call: borrowing Call<Invalidation>) throws {
         let rooms = try call.context.account.rooms
-        let isTimeout = call.reason == .timedOut
-        if isTimeout {
-            try rooms.timedOut(room, ticket, in: call.step)
+        var outcome = RoomJoined.Outcome.abandoned
+        if call.reason == .timedOut {
+            outcome = try rooms.timedOut(room, ticket, in: call.step)
         } else {
             rooms.report(room, .abandoned, ticket: ticket, after: call.step)
         }
         guard let then else { return }
         let context = RoomJoined(
-            account: rooms.account, room: room, nick: ForeignText(nick),
-            outcome: isTimeout ? .timedOut : .abandoned)
+            account: rooms.account, room: room, nick: ForeignText(nick), outcome: outcome)
         try call.step.run(then, with: context)
     }
 }
@@ -77,7 +76,7 @@ struct RoomChecked: Handler {
 
     func run(_ call: borrowing Call<IQReply>) throws {
         try call.account.rooms.checked(
-            room, ticket: ticket, check: check, Rooms.check(call.outcome), in: call.step)
+            room, ticket: ticket, check: check, call.outcome, in: call.step)
     }
 }
 

@@ -27,8 +27,8 @@ struct RoomPresence {
         destroyed = x?.child("destroy", Namespaces.mucUser)
     }
 
-    /// Whether the room says that it is the account's own.
-    var isSelf: Bool { codes.contains(110) }
+    /// Whether the room says that it is the account's own: no other presence says that the room is new, or the nickname assigned.
+    var isSelf: Bool { !codes.isDisjoint(with: [110, 201, 210]) }
     var isNewRoom: Bool { codes.contains(201) }
 
     /// The occupant as the room describes it now.
@@ -39,11 +39,16 @@ struct RoomPresence {
             role: item?["role"].flatMap { RoomRole($0) } ?? .none)
     }
 
-    /// The nickname that the occupant has from now on; nil when it left.
+    /// Whether the occupant gets another nickname (XEP-0045 section 7.6).
+    var isRenaming: Bool { !isAvailable && (codes.contains(303) || newNick != nil) }
+
+    /// The nickname that the occupant has from now on; nil when it left, or the room does not say.
     var newNick: ForeignText? {
-        guard !isAvailable, codes.contains(303), let nick = item?["nick"] else { return nil }
-        // Prepared as the address will be in which it stands.
-        return (try? room.with(resource: nick))?.resource
+        guard !isAvailable, codes.contains(303) || reason == .left, let new = item?["nick"],
+            // Prepared as the address will be in which it stands.
+            let prepared = (try? room.with(resource: new))?.resource, prepared != nick
+        else { return nil }
+        return prepared
     }
 
     /// The way in which the occupant left the room.

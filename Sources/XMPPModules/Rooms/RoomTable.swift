@@ -86,6 +86,10 @@ struct RoomTable {
             UPDATE room_invitation SET thread = NULL WHERE length(CAST(thread AS BLOB)) > 1024;
             UPDATE room SET subject = substr(subject, 1, 2048) WHERE length(CAST(subject AS BLOB)) > 8192;
             """,
+            """
+            -- Whether the account has come in and the room has not ended its history.
+            ALTER TABLE room ADD COLUMN in_history INTEGER NOT NULL DEFAULT 0;
+            """,
         ],
         handlers: [
             RoomJoinEnded.self, RoomJoinUnanswered.self, RoomSilence.self, RoomChecked.self,
@@ -96,7 +100,7 @@ struct RoomTable {
 
     private static let columns = """
         jid, nick, state, subject, subject_by, archive_id, last_time, password, history, was_joined, configures, ticket,
-        joined_at, asked_nick
+        joined_at, asked_nick, in_history
         """
 
     private static func select(_ condition: String) -> String {
@@ -153,7 +157,7 @@ struct RoomTable {
         let subject, archiveID, password, askedNick: ForeignText?
         let lastTime, joinedAt: Timestamp?
         let history: [UInt8]
-        let wasJoined, configures: Bool
+        let wasJoined, configures, isInHistory: Bool
 
         init(_ row: borrowing Row) throws(HandlerError) {
             (jid, nick, state) = (row.text(0), row.foreignText(1), row.text(2))
@@ -164,6 +168,7 @@ struct RoomTable {
             (ticket, joinedAt, askedNick) = (
                 row.text(11), row.optionalTimestamp(12), row.optionalForeignText(13)
             )
+            isInHistory = row.integer(14) != 0
         }
 
         var room: Room {
@@ -173,7 +178,7 @@ struct RoomTable {
                     subject: subject, subjectBy: subjectBy.flatMap { try? JID(received: $0) },
                     cursor: lastTime.map { RoomCursor(archiveID: archiveID, time: $0) }, password: password,
                     history: try RoomHistory(stored: history), wasJoined: wasJoined, configures: configures,
-                    ticket: ticket, joinedAt: joinedAt, askedNick: askedNick)
+                    ticket: ticket, joinedAt: joinedAt, askedNick: askedNick, isInHistory: isInHistory)
             }
         }
     }
@@ -215,7 +220,7 @@ struct RoomTable {
         try step.write(
             """
             UPDATE room SET state = 'joined', nick = ?, was_joined = 1, joined_at = ?, heard_at = ?, tried_at = NULL,
-                asked_nick = NULL
+                asked_nick = NULL, in_history = 1
             WHERE account = ? AND jid = ?
             """, nick, step.now, connectedTime, account, room.description)
     }
@@ -269,6 +274,11 @@ struct RoomTable {
                 last_time = CASE WHEN last_time > ?2 THEN last_time ELSE ?2 END
             WHERE account = ?4 AND jid = ?5
             """, archiveID, time, connectedTime, account, room.description)
+    }
+
+    func endHistory(of room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.write(
+            "UPDATE room SET in_history = 0 WHERE account = ? AND jid = ?", account, room.description)
     }
 
     func heard(_ room: JID, connectedTime: Int64, in step: borrowing Step) throws(HandlerError) {

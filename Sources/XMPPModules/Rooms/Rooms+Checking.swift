@@ -62,18 +62,27 @@ extension Rooms {
     }
 
     func checked(
-        _ room: JID, ticket: String, check: String, _ outcome: RoomCheck, in step: borrowing Step
+        _ room: JID, ticket: String, check: String, _ answer: IQReply.Outcome, in step: borrowing Step
     ) throws {
+        let outcome = Self.check(answer)
         if let known = try table.room(room, in: step), known.state == .joined, known.ticket == ticket {
             switch outcome {
             case .joined:
                 try table.heard(room, connectedTime: connectedTime(in: step), in: step)
-                try flush(known, again: true, in: step)
+                try endHistory(of: known, in: step)
             case .rejoining: try rejoin(known, in: step)
-            case .unanswered: break
+            case .unanswered:
+                // A room that answers no pings had the time for its history, too. One that cannot be reached had not.
+                if case .timeout = answer { try endHistory(of: known, in: step) }
             }
         }
         report(room, .checked(outcome), ticket: check, after: step)
+    }
+
+    /// The room has shown all that it has.
+    private func endHistory(of room: Room, in step: borrowing Step) throws {
+        if room.isInHistory { try table.endHistory(of: room.jid, in: step) }
+        try flush(room, again: true, in: step)
     }
 
     /// The account turned out to be outside: joins again, with all that came meanwhile.

@@ -80,17 +80,16 @@ extension Rooms {
     // MARK: The room's answer
 
     /// The room has let the account in.
-    func joined(_ room: Room, _ presence: RoomPresence, in step: borrowing Step) throws {
+    func joined(_ room: Room, as nick: ForeignText, isNew: Bool = false, in step: borrowing Step) throws {
         var room = room
-        room.nick = presence.nick
+        room.nick = nick
         try table.setJoined(room.jid, nick: room.nick, connectedTime: connectedTime(in: step), in: step)
         let waiter = try table.claimWaiter(of: room.jid, in: step)
-        try end(waiter, room, .joined, isNew: presence.isNewRoom, in: step)
-        report(
-            room.jid, .joined(nick: room.nick, isNew: presence.isNewRoom), ticket: room.ticket, after: step)
+        try end(waiter, room, .joined, isNew: isNew, in: step)
+        report(room.jid, .joined(nick: room.nick, isNew: isNew), ticket: room.ticket, after: step)
         // Who was told may have left again.
         guard try table.room(room.jid, in: step)?.state == .joined else { return }
-        if presence.isNewRoom, !room.configures { try setUp(room, in: step) }
+        if isNew, !room.configures { try setUp(room, in: step) }
         try catchUp(room, in: step)
         try fetchMissed(room, in: step)
         try watch(in: step)
@@ -138,14 +137,21 @@ extension Rooms {
     }
 
     /// The room has not answered.
-    func timedOut(_ room: JID, _ ticket: String, in step: borrowing Step) throws {
+    ///
+    /// - Returns: The outcome: the account is in if an occupant has its nickname, whatever the room has left out.
+    func timedOut(_ room: JID, _ ticket: String, in step: borrowing Step) throws -> RoomJoined.Outcome {
         guard let known = try table.room(room, in: step), known.ticket == ticket,
             known.state == .joining || known.state == .wanted
-        else { return }
+        else { return .timedOut }
+        if known.state == .joining, try hasNickname(in: known, in: step) {
+            try account.usingReserve(in: step) { try joined(known, as: known.nick, in: step) }
+            return .joined
+        }
         // It may let us in yet.
         if known.state == .joining { try sendUnavailable(known, in: step) }
         try giveUp(known, isFinal: false, in: step)
         report(room, .timedOut, ticket: ticket, after: step)
+        return .timedOut
     }
 
     private func giveUp(_ room: Room, isFinal: Bool, in step: borrowing Step) throws {

@@ -151,13 +151,16 @@ extension Rooms {
             return false
         }
         guard received.source == .direct, let from = message.from,
-            let room = try table.room(from.bare, in: step), room.state == .joining || room.state == .joined
+            let room = try self.room(of: message, from, in: step)
         else {
             let sender = message.from?.bare.description ?? "the server"
             ignore(message.element, "the account is not in the room \(sender)", after: step)
             return true
         }
         if isRepeated(received, room) { return true }
+        if room.isInHistory, message.isRoomSubject || message.delay == nil {
+            try table.endHistory(of: room.jid, in: step)
+        }
         // Nobody's word is taken for a time that has not come.
         try table.advance(
             room.jid, archiveID: received.archiveID, time: min(message.delay ?? step.now, step.now),
@@ -166,9 +169,20 @@ extension Rooms {
         return try handleNews(message, from: from, room, in: step)
     }
 
+    /// The room of a message, if the account is in it or may be.
+    private func room(of message: Message, _ from: JID, in step: borrowing Step) throws -> Room? {
+        guard let room = try table.room(from.bare, in: step), room.state == .joining || room.state == .joined
+        else { return nil }
+        guard try hasJoined(room, by: message, in: step) else { return room }
+        try account.usingReserve(in: step) { try joined(room, as: room.nick, in: step) }
+        // Who was told may have left again.
+        return try table.room(from.bare, in: step).flatMap { $0.state == .joined ? $0 : nil }
+    }
+
     /// Returns whether a message without any id was seen before: of those the room sends some again after it was joined again.
     private func isRepeated(_ received: MessageReceived, _ room: Room) -> Bool {
-        guard received.message.id == nil, received.archiveID == nil, let stamp = received.message.delay,
+        guard received.message.id?.isEmpty ?? true, received.archiveID == nil,
+            let stamp = received.message.delay,
             let seen = room.cursor?.time
         else { return false }
         return stamp <= seen && room.joinedAt.map { stamp < $0 } ?? (stamp < Timestamp(milliseconds: 0))
@@ -180,9 +194,7 @@ extension Rooms {
     {
         // XEP-0045 section 7.2.15: only a message that has a subject and no body sets the subject.
         guard message.element.child("body", Namespaces.client) == nil else { return false }
-        if let subject = message.element.child("subject", Namespaces.client),
-            message.element.child("thread", Namespaces.client) == nil
-        {
+        if message.isRoomSubject, let subject = message.element.child("subject", Namespaces.client) {
             let text = subject.text.isEmpty ? nil : subject.text.prefix(bytes: ForeignBounds.subject)
             guard text != room.subject else { return true }
             try table.set(subject: text, by: from, room.jid, in: step)

@@ -27,7 +27,11 @@ extension Rooms {
         case .joining where presence.id == nil || presence.id == room.ticket:
             try refused(room, error, in: step)
         case .joined:
-            guard let asked = room.askedNick else { return }
+            guard let asked = room.askedNick else {
+                // Another sign than the room's own word had it taken for joined.
+                if presence.id == room.ticket { try refused(room, error, in: step) }
+                return
+            }
             try table.set(askedNick: nil, room.jid, in: step)
             report(room.jid, .nickRefused(asked, error), after: step)
         default: break
@@ -38,18 +42,25 @@ extension Rooms {
         available said: RoomPresence, of presence: Presence, _ room: Room, in step: borrowing Step
     ) throws {
         let known = try table.occupant(said.nick, of: room.jid, in: step)
-        guard try table.set(said.occupant, of: room.jid, in: step) || said.isSelf else {
+        let isOwn = try self.isOwn(said, id: presence.id, isKnown: known != nil, room, in: step)
+        guard try table.set(said.occupant, of: room.jid, in: step) || isOwn else {
             return ignore(
                 presence.element,
                 "\(room.jid) has more than \(RoomTable.occupantLimit) occupants, or one with a name that is too long",
                 after: step)
         }
-        if said.isSelf {
+        if isOwn {
             if room.state == .joining {
                 // Nothing would let the account in once more if there were no place for what it asks of the room then.
-                return try account.usingReserve(in: step) { try joined(room, said, in: step) }
+                return try account.usingReserve(in: step) {
+                    try joined(room, as: said.nick, isNew: said.isNewRoom, in: step)
+                }
             }
-            if room.nick != said.nick { try renamed(room, to: said.nick, in: step) }
+            if room.nick != said.nick {
+                // The room has not said that the old one is gone.
+                try table.remove(room.nick, of: room.jid, in: step)
+                try renamed(room, to: said.nick, in: step)
+            }
         } else if room.state == .joined {
             try table.heard(room.jid, connectedTime: connectedTime(in: step), in: step)
         }
@@ -59,12 +70,17 @@ extension Rooms {
     private func handle(gone said: RoomPresence, _ room: Room, in step: borrowing Step) throws {
         // While joining, the room may still tell of an own session that is over.
         let isOwn = room.state == .joined && (said.isSelf || said.nick == room.nick)
-        if let nick = said.newNick {
+        if let nick = said.newNick ?? (isOwn && said.isRenaming ? room.askedNick : nil) {
             try table.rename(said.nick, to: nick, of: room.jid, in: step)
             guard isOwn else {
                 return report(room.jid, .occupantRenamed(from: said.nick, to: nick), after: step)
             }
             return try renamed(room, to: nick, in: step)
+        }
+        // The presence under the new nickname says what it is.
+        if isOwn, said.isRenaming {
+            try table.remove(said.nick, of: room.jid, in: step)
+            return
         }
         if isOwn { return try depart(room, said.departure, isOwnWish: false, in: step) }
         guard try table.remove(said.nick, of: room.jid, in: step), room.state == .joined else { return }

@@ -1,6 +1,6 @@
 // Rooms: what the account wants is a row; presence, messages and answers move it on, in the step that takes them in.
 //
-//     join ──▶ row "room": wanted ──presence──▶ joining ──presence 110──▶ joined ──▶ occupants, subject, cursor
+//     join ──▶ row "room": wanted ──presence──▶ joining ──own presence──▶ joined ──▶ occupants, subject, cursor
 //                ▲      ▲                          │ error, no answer       │ silence: ping (XEP-0410)
 //                │      └── a new session ─────────┴────────────────────────┘
 //                └── left: by leave(), or put out
@@ -52,6 +52,7 @@ public struct RoomsModule: LibraryModule, AccountModule {
         hooks.start = start
         hooks.end = end
         hooks.receivePresence = receive(_:for:in:)
+        hooks.unwrap = unwrap
         hooks.receiveMessage = receive(_:in:)
         hooks.isOwn = isOwn
         hooks.messageDeferred = messageDeferred
@@ -76,6 +77,10 @@ public struct RoomsModule: LibraryModule, AccountModule {
     func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
         try account.rooms.handle(presence, in: step)
     }
+
+    func unwrap(
+        _ message: Message, for account: Account, in step: borrowing Step
+    ) throws -> UnwrappedMessage { try account.rooms.unwrap(message, in: step) }
 
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         try message.account.rooms.handle(message, in: step)

@@ -187,9 +187,7 @@ import XMPPTestKit
     func oddResults() async throws {
         try await withModulesRig { rig in
             let longest = String(repeating: "x", count: ForeignBounds.token)
-            let ids = [
-                "<&'\">", " ", longest, longest + "x", "\u{10FFFF}é", "'; DROP TABLE archive; --",
-            ]
+            let ids = ["<&'\">", " ", longest, "\u{10FFFF}é", "'; DROP TABLE archive; --"]
             let turn = Kept(0)
             let after = Kept<[ForeignText]>([])
             rig.server.addService(at: AccountRig.alice, for: [Namespaces.mam]) { stanza, service in
@@ -223,8 +221,7 @@ import XMPPTestKit
             try await eventually {
                 try account.store.number("SELECT count(*) FROM archive WHERE state = 0") == 1
             }
-            // An id that is too long is no place: the page behind the one before it is asked for again.
-            #expect(after.withLock { $0 } == ids.map { $0.utf8.count > ForeignBounds.token ? longest : $0 })
+            #expect(after.withLock { $0 } == ids.map { ForeignText($0) })
             #expect(try account.store.notes("message").isEmpty)
         }
     }
