@@ -70,10 +70,10 @@ public final class AccountShare: Sendable {
         var taken: [JID: Account] = [:]
         /// Accounts that others have taken over, or that have stopped because the database was away.
         var lost: Set<JID> = []
-        /// Accounts that are to be given back, or are being given back.
+        /// Accounts that are to be given back next.
         var leaving: Set<JID> = []
-        /// Gives them back; nil while there are none.
-        var givingBack: Task<Void, Never>?
+        /// Give accounts back, each by itself: one that takes long holds up no other one.
+        var givingBack: [JID: Task<Void, Never>] = [:]
         /// Until when accounts of another host are kept while own ones have no stream; nil while there are none of another.
         var keepsUntil: ContinuousClock.Instant?
         /// Accounts that were given back, until that is known to be stored.
@@ -130,7 +130,8 @@ public final class AccountShare: Sendable {
         for task in tasks { task.cancel() }
         announce.finish()
         for task in tasks { await task.value }
-        await state.withLock { $0.givingBack }?.value
+        state.withLock { $0.leaving = [] }
+        for task in state.withLock({ Array($0.givingBack.values) }) { await task.value }
         store.removeNeighborListener(self)
         host.onGivenUp(of: self, nil)
         do { try store.share(false) } catch { callbacks.failed(nil, error) }
@@ -294,33 +295,29 @@ public final class AccountShare: Sendable {
     /// Gives accounts back while others are taken: those of a machine that has died have no stream meanwhile.
     private func giveBackBesides(_ jids: Set<JID>) {
         state.withLock { state in
-            state.leaving.formUnion(jids)
-            guard !state.leaving.isEmpty, state.givingBack == nil else { return }
-            state.givingBack = Task { [self] in
-                while let leaving = nextLeaving() {
-                    await forEach(leaving) { await self.giveBack($0) }
-                    announce.yield()
+            state.leaving.formUnion(jids.subtracting(state.givingBack.keys))
+            giveNextBack(&state)
+        }
+    }
+
+    private func giveNextBack(_ state: inout State) {
+        while state.givingBack.count < Self.atOnce, let jid = state.leaving.popFirst() {
+            state.givingBack[jid] = Task { [self] in
+                await giveBack(jid)
+                self.state.withLock { state in
+                    state.givingBack[jid] = nil
+                    giveNextBack(&state)
                 }
+                announce.yield()
             }
         }
     }
 
-    /// The accounts to be given back next; nil, and then no task goes on, when there are none.
-    private func nextLeaving() -> [JID]? {
-        state.withLock { state in
-            if state.leaving.isEmpty { state.givingBack = nil }
-            return state.leaving.isEmpty ? nil : Array(state.leaving)
-        }
-    }
-
     private func giveBack(_ jid: JID, finishing time: Duration = .zero) async {
-        guard let account = state.withLock({ $0.taken[jid] }) else {
-            return state.withLock { _ = $0.leaving.remove(jid) }
-        }
+        guard let account = state.withLock({ $0.taken[jid] }) else { return }
         await host.remove(account, finishing: time)
         state.withLock { state in
             state.taken[jid] = nil
-            state.leaving.remove(jid)
             state.givenBack.insert(jid)
         }
     }

@@ -19,7 +19,7 @@ extension ArchiveTable {
         try step.write(
             """
             INSERT INTO archive_query(account, query, jid, catch_up, asked_id, received)
-            SELECT ?1, ?2, ?3, ?4, ?5, CASE WHEN ?4 <> 0 THEN coalesce(
+            SELECT ?1, ?2, ?3, CAST(?4 AS BIGINT), ?5, CASE WHEN CAST(?4 AS BIGINT) <> 0 THEN coalesce(
                 (SELECT received FROM archive WHERE account = ?1 AND jid = ?3), 0) ELSE 0 END
             """, account, query, archive.description, isCatchUp, asked)
         guard isCatchUp else { return }

@@ -69,7 +69,7 @@ struct CapabilityTable {
                 OR (SELECT count(*) FROM (SELECT 1 FROM entity WHERE account = ?1 LIMIT ?4) AS kept) < ?4
             ON CONFLICT(account, jid) DO UPDATE SET verification = excluded.verification, node = excluded.node,
                 asked = CASE WHEN entity.verification = excluded.verification THEN entity.asked ELSE 0 END
-            """, account, claim.jid.description, claim.verification, Self.entityLimit, claim.node?.token) > 0
+            """, account, claim.jid.description, claim.verification, Self.entityLimit, claim.node) > 0
     }
 
     func recordAsked(_ jid: JID, in step: borrowing Step) throws(HandlerError) {

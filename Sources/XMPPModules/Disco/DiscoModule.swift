@@ -106,10 +106,11 @@ public struct DiscoModule: LibraryModule, AccountModule {
         let table = CapabilityTable(account: account.id)
         guard try mayBeAsked(from, by: account, in: step) else { return }
         guard presence.type == nil, let caps = presence.element.child("c", Namespaces.caps),
-            caps["hash"] == "sha-1", let node = caps["node"]?.token, let verification = caps["ver"],
+            caps["hash"] == "sha-1", let node = caps["node"], let verification = caps["ver"],
             !verification.isEmpty, verification.utf8.count <= Self.longestVerification
         else { return try table.forget(from, in: step) }
-        let claim = CapabilityTable.Claim(jid: from, verification: verification, node: node)
+        // One that is too long for a name is left out: an entity tells without it, too.
+        let claim = CapabilityTable.Claim(jid: from, verification: verification, node: node.token)
         guard StanzaLimit.fits(claim.question.element), try table.set(claim, in: step) else { return }
         if try table.isKnown(verification, in: step) { return }
         let own = try info(of: account, in: step)

@@ -68,7 +68,8 @@ private func note(_ text: String, in step: borrowing Step) throws {
 /// Two programs of different versions that have one store open.
 @Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct RollingUpgradeTests {
     private static let newTables = Schema(
-        module: notes.module.string, migrations: notes.migrations + ["ALTER TABLE note ADD COLUMN author TEXT"])
+        module: notes.module.string,
+        migrations: notes.migrations + ["ALTER TABLE note ADD COLUMN author TEXT"])
 
     private func openOld(_ folder: Folder) throws -> HandlerStore {
         try openStore(

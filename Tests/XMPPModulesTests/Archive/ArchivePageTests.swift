@@ -96,7 +96,7 @@ import XMPPCore
 
     /// Answers queries until none comes any more.
     ///
-    /// - Parameter page: The ids and the end of a page, by its number and the id after which it is to begin.
+    /// - Parameter page: The ids and the end of a page, by its number and the id after which it is to start.
     /// - Returns: Those ids.
     private func answer(
         _ fed: FedAccount, _ archive: String?,
@@ -118,7 +118,7 @@ import XMPPCore
         return asked
     }
 
-    /// - Parameter id: An id in the archive; one that begins with `-` is left out.
+    /// - Parameter id: An id in the archive; one that starts with `-` is left out.
     private static func result(_ id: String, _ query: ForeignText?, of archive: String?) -> String {
         let number = id.hasPrefix("-") ? String(id.dropFirst()) : id
         let from = archive.map { "\($0)/Romeo" } ?? "romeo@localhost/x"

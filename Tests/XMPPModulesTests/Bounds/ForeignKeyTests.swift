@@ -166,7 +166,7 @@ import XMPPCore
             }
         }
         let sizes = try filled.step { try $0.all("SELECT length(xml) FROM outbox") { $0.integer(0) } }
-        #expect(sizes.count == 3 && sizes.allSatisfy { $0 < 10_000 }, "\(sizes)")
+        #expect(sizes.count == 5 && sizes.allSatisfy { $0 < 10_000 }, "\(sizes)")
     }
 
     /// The kinds of the stanzas that are reported as ignored meanwhile.

@@ -203,7 +203,7 @@ import XMPPCore
     // MARK: History
 
     @Test(
-        "X33 what comes before the end of the history is history, whoever its delay names; later only the room is believed",
+        "X33 what comes before the end of the history is history, no matter whom its delay names; later only the room is believed",
         arguments: [subject, message("Romeo", "<body>live</body>", id: "end")])
     func history(end: String) async throws {
         try await withFed(RoomsModule()) { fed in
