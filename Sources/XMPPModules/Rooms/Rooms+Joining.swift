@@ -143,7 +143,7 @@ extension Rooms {
         guard let known = try table.room(room, in: step), known.ticket == ticket,
             known.state == .joining || known.state == .wanted
         else { return .timedOut }
-        if known.state == .joining, try hasNickname(in: known, in: step) {
+        if known.state == .joining, try signs.hasNickname(in: known, in: step) {
             try account.usingReserve(in: step) { try joined(known, as: known.nick, in: step) }
             return .joined
         }

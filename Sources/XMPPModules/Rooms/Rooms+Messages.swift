@@ -173,7 +173,7 @@ extension Rooms {
     private func room(of message: Message, _ from: JID, in step: borrowing Step) throws -> Room? {
         guard let room = try table.room(from.bare, in: step), room.state == .joining || room.state == .joined
         else { return nil }
-        guard try hasJoined(room, by: message, in: step) else { return room }
+        guard try signs.hasJoined(room, by: message, in: step) else { return room }
         try account.usingReserve(in: step) { try joined(room, as: room.nick, in: step) }
         // Who was told may have left again.
         return try table.room(from.bare, in: step).flatMap { $0.state == .joined ? $0 : nil }

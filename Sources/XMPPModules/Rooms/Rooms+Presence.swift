@@ -42,7 +42,7 @@ extension Rooms {
         available said: RoomPresence, of presence: Presence, _ room: Room, in step: borrowing Step
     ) throws {
         let known = try table.occupant(said.nick, of: room.jid, in: step)
-        let isOwn = try self.isOwn(said, id: presence.id, isKnown: known != nil, room, in: step)
+        let isOwn = try signs.isOwn(said, id: presence.id, isKnown: known != nil, room, in: step)
         guard try table.set(said.occupant, of: room.jid, in: step) || isOwn else {
             return ignore(
                 presence.element,

@@ -24,6 +24,8 @@ public struct Rooms: Sendable {
 
     var table: RoomTable { RoomTable(account: account.id) }
 
+    var signs: RoomSigns { RoomSigns(account: account, table: table) }
+
     var module: RoomsModule { get throws { try account.module() } }
 
     // MARK: What is known

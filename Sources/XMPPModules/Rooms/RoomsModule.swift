@@ -80,7 +80,7 @@ public struct RoomsModule: LibraryModule, AccountModule {
 
     func unwrap(
         _ message: Message, for account: Account, in step: borrowing Step
-    ) throws -> UnwrappedMessage { try account.rooms.unwrap(message, in: step) }
+    ) throws -> UnwrappedMessage { try account.rooms.signs.unwrap(message, in: step) }
 
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         try message.account.rooms.handle(message, in: step)

@@ -2,9 +2,13 @@ import Handlers
 import XMPPAccount
 import XMPPCore
 
-// How the account notices that it is in a room, and that the room has shown its history. Status 110 and the subject say so (XEP-0045
-// sections 7.2.2 and 7.2.15), but not every service sends them: each sign counts alone.
-extension Rooms {
+/// How the account notices that it is in a room, and that the room has shown its history.
+///
+/// Status 110 and the subject say so (XEP-0045 sections 7.2.2 and 7.2.15), but not every service sends them: each sign counts alone.
+struct RoomSigns {
+    let account: Account
+    let table: RoomTable
+
     /// Returns whether available presence is the account's own.
     ///
     /// - Parameter isKnown: Whether an occupant of that nickname was there before.
