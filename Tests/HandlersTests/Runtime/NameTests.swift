@@ -38,7 +38,7 @@ private enum Composed: FormOfWord { static let form = Form.composed }
 private enum Decomposed: FormOfWord { static let form = Form.decomposed }
 
 /// Names that differ in their bytes are different names, in memory as in SQL.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct NameTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct NameTests {
     private func enqueue(_ step: borrowing Step, _ lane: String, _ number: Int) throws {
         try step.enqueue(
             Entry(text: "\(lane.utf8.count) \(number)").durable, with: Job(), lane: LanePlace(lane))

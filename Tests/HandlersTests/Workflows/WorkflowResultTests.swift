@@ -37,7 +37,7 @@ private struct Parent: Workflow {
     }
 }
 
-@Suite(.ownThread) struct WorkflowResultTests {
+@Suite(.ownThread, .engines(.sqlite, .postgres)) struct WorkflowResultTests {
     @Test(
         "H31 a workflow whose result cannot be stored has failed: it is compensated, and its parent goes on")
     func unstorable() throws {
