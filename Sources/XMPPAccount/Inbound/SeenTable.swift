@@ -172,8 +172,13 @@ struct SeenTable {
         let message = received.message
         var marks = Marks()
         if let id = received.archiveID(of: own) {
-            marks.assigned.append(archived(id, in: received.archive(of: own)))
+            let archive = received.archive(of: own)
+            marks.assigned.append(archived(id, in: archive))
             marks.isNamed = true
+            // ejabberd keeps a room's message under another id than the one with which it was sent, and the copy has both.
+            if let sent = message.stanzaID(by: archive)?.token, !sent.isEmpty, sent != id {
+                marks.assigned.append(archived(sent, in: archive))
+            }
         }
         if message.type == .groupchat {
             addRoom(of: received, to: &marks)
