@@ -104,6 +104,15 @@ import XMPPCore
                 Arrival(body: "up", ids: [room: "A2"], isNew: false),
             ]),
         Case(
+            description: "a room whose archive has ids of its own, and its copies both",
+            arrivals: [
+                Arrival(from: room + "/bot", ids: inRoom("S1"), isNew: true),
+                Arrival(.roomArchive("A1"), from: room + "/bot", ids: inRoom("S1"), isNew: false),
+                Arrival(.roomArchive("A2"), from: room + "/bot", ids: inRoom("S2"), isNew: true),
+                Arrival(from: room + "/bot", ids: inRoom("S2"), isNew: false),
+                Arrival(.roomArchive("A3"), from: room + "/bot", ids: inRoom("A3"), isNew: true),
+            ]),
+        Case(
             description: "a room's ids, live, in its archive and in the account's",
             arrivals: [
                 Arrival(from: room + "/bot", body: "down", ids: inRoom("R1"), isNew: true),
