@@ -40,7 +40,7 @@ extension AccountLoop {
         let commands: [StepCommand]
         /// What came before stream management began, ahead of `events`.
         let uncounted: [StreamParser.Event]
-        /// Whether a step with them has failed, so that a stanza that fails again is set aside.
+        /// Whether a step with them has failed, so that a stanza that fails again is passed over.
         let isCareful: Bool
         fileprivate var aftermath = Aftermath()
 

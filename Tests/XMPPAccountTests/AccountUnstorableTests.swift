@@ -81,7 +81,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("R1 what is asked of the account in the same step is done all the same, once")
+    @Test("R1 a command that the store refuses fails alone: the stream and other commands go on")
     func commands() async throws {
         try await withRig { rig in
             let account = try await rig.connected()
@@ -89,7 +89,7 @@ import XMPPTestKit
             account.store.refuseRows { sql, values in
                 sql.hasPrefix("INSERT INTO note") && values.contains(.text("poison"))
             }
-            // The listener fails, so the message itself can be stored; a command of the program is its own.
+            // The listener fails, and its call can be stored.
             rig.bot.send(rig.messageToAlice("poison", "hello"))
             let error = await errorOf {
                 try await account.perform { step in try TestApp.note("own", "poison", "1", in: step) }

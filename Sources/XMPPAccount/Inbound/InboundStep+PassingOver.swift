@@ -7,7 +7,7 @@ extension InboundStep {
     /// A stanza is tried so often in a step that failed before: what failed may have passed.
     private static let tries = 2
 
-    /// Takes one element in, of a step that failed. A stanza that fails again is set aside, and the others go on.
+    /// Takes one element in, of a step that failed. A stanza that fails again is passed over, and the others go on.
     mutating func processCarefully(
         _ event: StreamParser.Event, isCounted: Bool = true, in step: borrowing Step
     ) throws -> Progress {
@@ -26,7 +26,7 @@ extension InboundStep {
                 last = error
             }
         }
-        try setAside(event, last, isCounted: isCounted, in: step)
+        try passOver(event, last, isCounted: isCounted, in: step)
         return .continue
     }
 
@@ -35,7 +35,7 @@ extension InboundStep {
         (error as? HandlerError)?.isStorageFailure != true && AccountError.ownershipLost(in: error) == nil
     }
 
-    private mutating func setAside(
+    private mutating func passOver(
         _ event: StreamParser.Event, _ error: any Error, isCounted: Bool, in step: borrowing Step
     ) throws {
         let root: Element
