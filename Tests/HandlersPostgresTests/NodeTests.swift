@@ -368,7 +368,7 @@ import Testing
         let next = Timestamp(
             milliseconds: try #require(Int64(database.query("SELECT due FROM handler"))))
         let looks = runners.map {
-            $0.loop.ownTimes.withLock { $0.look(at: next, now: Timestamp(milliseconds: 0)) }
+            $0.loop.withMachine { $0.ownTimes.look(at: next, now: Timestamp(milliseconds: 0)) }
         }
         #expect(looks[1] == next && looks[0] == next + .milliseconds(200))
     }

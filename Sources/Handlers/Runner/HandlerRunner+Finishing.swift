@@ -12,7 +12,7 @@ extension HandlerRunner {
     /// - Returns: Whether all of them ended, and what they threw was stored.
     @discardableResult
     public func close(finishing time: Duration) async -> Bool {
-        state.withLock { $0.isFinishing = true }
+        loop.handle(.finishing(id))
         let isDone = (try? await wait(atMost: time) { try await self.leasesEnded() }) != nil
         close()
         return isDone
@@ -22,9 +22,7 @@ extension HandlerRunner {
     private func leasesEnded() async throws {
         while true {
             let seen = passes.count
-            let (runs, isSettled, isStarted) = state.withLock { state in
-                (!state.leases.isEmpty, state.unsettled.isEmpty, state.isStarted)
-            }
+            let (runs, isSettled) = state.withLock { (!$0.leases.isEmpty, $0.unsettled.isEmpty) }
             if isClosed || !runs && isSettled { return }
             // Without a thread no pass will come that tries again.
             if !runs && !isStarted { return try settleOnce() }
@@ -32,9 +30,11 @@ extension HandlerRunner {
         }
     }
 
+    private var isStarted: Bool { loop.withMachine { [id] in $0.started.contains(id) } }
+
     private func settleOnce() throws {
         do {
-            try loop.withLooking { _ in try settle() }
+            _ = try loop.withLooking { try settle() }
         } catch {
             failed(error)
             throw error
@@ -49,14 +49,19 @@ extension HandlerRunner {
     package func finishDue(within time: Duration) async throws -> Duration? {
         try await wait(atMost: time) { [self] in
             while true {
-                let (seen, ended) = (passes.count, state.withLock { $0.leasesEnded })
+                let (seen, ended) = (passes.count, leases.ended)
                 let rest = try runDue()
                 // One that ended during the pass may have left something due that the pass did not see.
-                let isIdle = state.withLock { $0.leases.isEmpty && $0.leasesEnded == ended }
+                let isIdle = leases == (0, ended)
                 if isIdle { return rest }
                 try await passes.wait(beyond: seen)
             }
         }
+    }
+
+    /// The number of async handlers that run, and of those that have run.
+    private var leases: (running: Int, ended: Int) {
+        loop.withMachine { [id] in ($0.runners[id]?.leasesTaken ?? 0, $0.runners[id]?.leasesEnded ?? 0) }
     }
 
     /// Waits for `body`, but not longer than `time` and not beyond the cancellation of the caller.

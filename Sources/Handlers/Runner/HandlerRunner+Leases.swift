@@ -12,6 +12,7 @@ extension HandlerRunner {
         }
         // Closed between the commit of the lease and now.
         if !isTaken { return giveBack(lease) }
+        loop.handle(.leaseTaken(id))
         attempt.start {
             Task(executorPreference: store.system.asyncHandlers) { [self] in
                 await run(attempt, limit: definition.limit, body)
@@ -47,16 +48,13 @@ extension HandlerRunner {
                 return false
             }
             if let unsettled { state.unsettled.append(unsettled) }
-            state.leasesEnded += 1
             return true
         }
         if let unsettled { failed(unsettled.failure) }
         // A closed runner makes no further pass, which would store the failure.
         if let unsettled, isClosed { giveBack(unsettled.lease) }
-        if isHere, unsettled != nil { loop.addUnsettled(self) }
+        if isHere { loop.handle(.leaseEnded(id, isUnsettled: unsettled != nil)) }
         passes.announce()
-        lookAtStarved()
-        loop.wakeDrains()
         return isHere
     }
 
@@ -70,11 +68,16 @@ extension HandlerRunner {
     }
 
     /// Stores the failures of handlers whose failure could not be stored when it happened.
-    func settle() throws {
+    ///
+    /// - Returns: Whether there were any.
+    func settle() throws -> Bool {
+        var isChanged = false
         while let next = state.withLock({ $0.unsettled.first }) {
             try store.step { try $0.transaction.fail(next.lease, next.error) }
             state.withLock { state in state.unsettled.removeAll { $0.lease === next.lease } }
+            isChanged = true
         }
+        return isChanged
     }
 
     // MARK: Canceling

@@ -9,16 +9,17 @@ extension HandlerRunner {
     /// - Parameters:
     ///   - leasesTaken: The number of leases that this step takes for the runner.
     ///   - next: When the next row of each caller is due.
+    ///   - passed: Rows that are passed over.
     func everythingDue(
-        in scope: HandlerScope?, leasesTaken: Int, _ next: [Caller: Timestamp], _ transaction: Transaction
+        in scope: HandlerScope?, leasesTaken: Int, _ next: [Caller: Timestamp], besides passed: PassedRows,
+        _ transaction: Transaction
     ) throws -> [Transaction.Due] {
-        let passed = loop.passedRows
         var due = try expired(in: scope, besides: passed, transaction)
         var inStep: [Transaction.Due] = []
         var leases = leasesLeft - leasesTaken
         for caller in Caller.open(to: store.role, leasing: true)
         where next[caller].map({ $0 <= transaction.now }) ?? false {
-            let limit = caller.isLeased ? min(leases, RunnerLoop.batchLimit) : RunnerLoop.batchLimit
+            let limit = caller.isLeased ? min(leases, RunnerMachine.batchLimit) : RunnerMachine.batchLimit
             let rows =
                 limit > 0
                 ? try transaction.due(in: scope, caller: caller, limit: limit, besides: passed) : []
@@ -61,8 +62,7 @@ extension HandlerRunner {
     private func expired(
         in scope: HandlerScope?, besides passed: PassedRows, _ transaction: Transaction
     ) throws -> [Transaction.Due] {
-        guard state.withLock({ $0.living.contains(scope) }),
-            let next = try transaction.nextConnectedDue(in: scope, besides: passed)
+        guard isConnected(scope), let next = try transaction.nextConnectedDue(in: scope, besides: passed)
         else {
             return []
         }
@@ -72,11 +72,11 @@ extension HandlerRunner {
         if next <= connected || uncounted >= Self.smallTick {
             connected = try transaction.countConnectedTime(
                 of: scope,
-                atMost: loop.connectedTimeTick(left: next - connected) + Transaction.connectedTimeSlack)
+                atMost: connectedTimeTick(left: next - connected) + Transaction.connectedTimeSlack)
         }
         return next <= connected
             ? try transaction.dueByConnectedTime(
-                in: scope, connected, limit: RunnerLoop.batchLimit, besides: passed) : []
+                in: scope, connected, limit: RunnerMachine.batchLimit, besides: passed) : []
     }
 
     /// Returns when something is due next in a scope.
@@ -86,9 +86,10 @@ extension HandlerRunner {
     ///   - leasesTaken: The number of leases that this step takes for the runner.
     ///   - isServed: Whether one of them is for this scope.
     ///   - isCourteous: Whether other machines call first what they have stored.
+    ///   - passed: Rows that are passed over.
     func times(
         of scope: HandlerScope?, _ next: [Caller: Timestamp], leasesTaken: Int, isServed: Bool,
-        _ isCourteous: Bool, _ transaction: Transaction
+        _ isCourteous: Bool, besides passed: PassedRows, _ transaction: Transaction
     ) throws -> DueTimes {
         var times = DueTimes()
         var isStarved = false
@@ -101,61 +102,46 @@ extension HandlerRunner {
             }
         }
         if isCourteous { times.wall = look(at: times.wall, in: scope, now: transaction.now) }
-        if isStarved { starve(scope, isServed: isServed) }
-        if state.withLock({ $0.living.contains(scope) }),
-            let next = try transaction.nextConnectedDue(in: scope, besides: loop.passedRows)
-        {
+        if isStarved { loop.handle(.starved(scope, id, isServed: isServed)) }
+        if isConnected(scope), let next = try transaction.nextConnectedDue(in: scope, besides: passed) {
             let left = next - (try transaction.connectedTime(of: scope))
             times.monotonic =
-                transaction.monotonic + min(max(.zero, left), loop.connectedTimeTick(left: left))
+                transaction.monotonic + min(max(.zero, left), connectedTimeTick(left: left))
         }
         return times
     }
 
     /// Returns when something is due next in a scope in which nothing is to be done now; nil for another scope.
     ///
-    /// - Parameter isCourteous: Whether other machines call first what they have stored.
+    /// - Parameters:
+    ///   - isCourteous: Whether other machines call first what they have stored.
+    ///   - passed: Rows that are passed over.
     func restingTimes(
-        of scope: HandlerScope?, _ isCourteous: Bool, _ transaction: Transaction
+        of scope: HandlerScope?, _ isCourteous: Bool, besides passed: PassedRows, _ transaction: Transaction
     ) throws -> DueTimes? {
-        let passed = loop.passedRows
         let next = try transaction.nextDue(in: scope, besides: passed)
         let wall = Caller.open(to: store.role, leasing: true).compactMap { next[$0] }.min()
         // Connected time is counted in the step.
         let look = isCourteous ? self.look(at: wall, in: scope, now: transaction.now) : wall
         guard look.map({ $0 > transaction.now }) ?? true,
-            try !state.withLock({ $0.living.contains(scope) })
+            try !isConnected(scope)
                 || transaction.nextConnectedDue(in: scope, besides: passed) == nil
         else { return nil }
         return DueTimes(wall: look)
     }
 
-    /// When to look at a scope whose earliest row is due at a time: what other machines have stored is left to them for a while.
     private func look(at due: Timestamp?, in scope: HandlerScope?, now: Timestamp) -> Timestamp? {
-        guard scope == nil, store.isOnServer else { return due }
-        let look = loop.ownTimes.withLock { $0.look(at: due, now: now) }
-        // A clock that is turned by hand may not go on meanwhile.
-        return store.hasOtherMachines && store.time.onTurn == nil ? look : due
+        let hasOthers = store.isOnServer && store.hasOtherMachines
+        return loop.withMachine { $0.time(ofLookAt: due, in: scope, now: now, hasOthers: hasOthers) }
     }
 
-    private func starve(_ scope: HandlerScope?, isServed: Bool) {
-        state.withLock { state in
-            let known = state.starved.firstIndex { $0.scope == scope }.map {
-                state.starved.remove(at: $0).turn
-            }
-            if isServed { state.turn += 1 }
-            state.starved.append((scope, isServed ? state.turn : known ?? 0))
-        }
+    private func isConnected(_ scope: HandlerScope?) -> Bool {
+        loop.withMachine { [id] in $0.runners[id]?.connected.contains(scope) ?? false }
     }
 
-    /// Looks again at the scope whose async handlers have waited for a lease for the longest time, if one is left.
-    func lookAtStarved() {
-        let next = state.withLock { state -> HandlerScope?? in
-            guard leaseLimit > state.leases.count,
-                let next = state.starved.indices.min(by: { state.starved[$0].turn < state.starved[$1].turn })
-            else { return nil }
-            return .some(state.starved.remove(at: next).scope)
-        }
-        if let next { loop.mark([next]) }
+    private var leasesLeft: Int { loop.withMachine { [id] in $0.leasesLeft(of: id) } }
+
+    private func connectedTimeTick(left: Duration) -> Duration {
+        loop.withMachine { $0.connectedTimeTick(left: left) }
     }
 }

@@ -17,31 +17,13 @@ import Synchronization
 /// try await runner.drain(for: .seconds(25))   // in a worker that has half a minute
 /// ```
 public final class HandlerRunner: Sendable {
+    /// What it holds; what it does is decided by the ``RunnerMachine``.
     struct State {
         var environments: [HandlerScope: any HandlerEnvironment] = [:]
         /// By the lease and not by its row: one that is over may be leased again before its task has gone.
         var leases: [ObjectIdentifier: Attempt] = [:]
-        /// The number of async handlers that have run here, whatever their outcome.
-        var leasesEnded = 0
-        /// Scopes with async handlers for which no lease was left, and the turn in which each got one last, 0 for none.
-        var starved: [(scope: HandlerScope?, turn: Int)] = []
-        /// The number of turns in which a scope got leases.
-        var turn = 0
         /// Async handlers that failed when the store did, too: their rows wait to be quarantined.
         var unsettled: [Unsettled] = []
-        /// The scopes whose connected time counts while this runner runs; nil means the program as a whole.
-        var living: Set<HandlerScope?> = []
-        var isRunning = false
-        /// The number of drains that requested a pass, and the last of them that a pass has served.
-        var asked = 0
-        var answered = 0
-        /// Whether the last pass left nothing to do.
-        var isIdle = false
-        /// The error of the last pass.
-        var failure: (any Error)?
-        /// Whether nothing more is called, because the runner is about to be closed.
-        var isFinishing = false
-        var isStarted = false
         var isClosed = false
     }
 
@@ -49,10 +31,9 @@ public final class HandlerRunner: Sendable {
     let state = Mutex(State())
     /// The loop of all runners of the store.
     let loop: RunnerLoop
+    let id: RunnerMachine.RunnerID
     /// Reports finished passes.
     let passes = News()
-    let leaseLimit: Int
-    let keepEndings: Duration
     /// How long a canceled async handler may go on before it is waited for no longer.
     let grace: Duration
     let abandoned = Atomic(0)
@@ -68,13 +49,20 @@ public final class HandlerRunner: Sendable {
     /// - Throws: ``HandlerError`` `resourcesExhausted` when the process has no file descriptor left.
     public init(_ store: HandlerStore, _ configuration: Configuration = .init()) throws(HandlerError) {
         self.store = store
-        leaseLimit = max(1, configuration.leases)
-        keepEndings = max(.zero, configuration.keepEndings)
         grace = max(.zero, configuration.grace)
         onFailure = configuration.onFailure
         driver = configuration.driver ?? store.system.driver
-        loop = try store.listeners.dueListener { () throws(HandlerError) in
-            try RunnerLoop(store.time, slot: store.slotNumber, isOnServer: store.isOnServer)
+        let loop = try store.listeners.dueListener { () throws(HandlerError) in
+            try RunnerLoop(
+                store.time, slot: store.slotNumber,
+                .init(
+                    isMain: store.role == .main, isOnServer: store.isOnServer,
+                    hasTurnedClock: store.time.onTurn != nil))
+        }
+        self.loop = loop
+        id = loop.withMachine {
+            $0.addRunner(
+                leases: max(1, configuration.leases), keepEndings: max(.zero, configuration.keepEndings))
         }
         store.listeners.addRunner(
             self,
@@ -84,9 +72,7 @@ public final class HandlerRunner: Sendable {
 
     deinit {
         store.listeners.removeRunner(self)
-        if state.withLock({ $0.isRunning }) {
-            state.withLock { $0.living }.forEach { _ = loop.disconnect($0) }
-        }
+        loop.withMachine { [id] in _ = $0.removeRunner(id) }
     }
 
     // MARK: What it serves
@@ -103,7 +89,7 @@ public final class HandlerRunner: Sendable {
     public func attach(_ environment: any HandlerEnvironment, isConnected: Bool = true) throws {
         try NameBounds.check(environment.scope.rawValue, of: "a scope")
         state.withLock { $0.environments[environment.scope] = environment }
-        loop.serve(environment.scope, for: self)
+        loop.handle(.attached(environment.scope, id))
         if isConnected { try startConnectedTime(of: environment.scope) }
     }
 
@@ -114,7 +100,7 @@ public final class HandlerRunner: Sendable {
     public func detach(_ scope: HandlerScope) throws {
         try stopConnectedTime(of: scope)
         state.withLock { _ = $0.environments.removeValue(forKey: scope) }
-        loop.stopServing(scope, for: self)
+        loop.handle(.detached(scope, id))
     }
 
     /// Starts or stops the connected time of a scope, with its connection. Before the runner runs, a start waits for it.
@@ -134,14 +120,14 @@ public final class HandlerRunner: Sendable {
     package func setConnected<R>(
         in scope: HandlerScope, storing: ((borrowing Step) throws -> Void) throws -> R
     ) throws -> R {
-        let isStarting = enter(scope)
+        let isStarting = connect(scope)
         do {
             if isStarting { try store.recoverDead() }
             let result = try storing { if isStarting { try $0.transaction.startConnectedTime(of: scope) } }
-            loop.mark([scope])
+            loop.handle(.marked([scope]))
             return result
         } catch {
-            _ = leave(scope)
+            _ = disconnect(scope)
             throw error
         }
     }
@@ -153,7 +139,7 @@ public final class HandlerRunner: Sendable {
     package func setDisconnected(
         in scope: HandlerScope, storing: ((borrowing Step) throws -> Void) throws -> Void
     ) throws {
-        guard leave(scope) else { return try storing { _ in } }
+        guard disconnect(scope) else { return try storing { _ in } }
         do {
             try storing { try $0.transaction.stopConnectedTime(of: scope) }
         } catch {
@@ -163,29 +149,26 @@ public final class HandlerRunner: Sendable {
     }
 
     private func startConnectedTime(of scope: HandlerScope?) throws {
-        if enter(scope) { try store.startConnectedTime(of: [scope]) }
-        loop.mark([scope])
+        if connect(scope) { try store.startConnectedTime(of: [scope]) }
+        loop.handle(.marked([scope]))
     }
 
     private func stopConnectedTime(of scope: HandlerScope?) throws {
-        if leave(scope) { try store.step { try $0.transaction.stopConnectedTime(of: scope) } }
+        if disconnect(scope) { try store.step { try $0.transaction.stopConnectedTime(of: scope) } }
     }
 
     /// Counts a scope as connected. Returns whether its time is to be started.
-    private func enter(_ scope: HandlerScope?) -> Bool {
-        state.withLock { $0.living.insert(scope).inserted && $0.isRunning } && loop.connect(scope)
+    private func connect(_ scope: HandlerScope?) -> Bool {
+        loop.withMachine { [id] in $0.connect(scope, id) }
     }
 
     /// Counts a scope as connected no longer. Returns whether its time is to be stopped.
-    private func leave(_ scope: HandlerScope?) -> Bool {
-        state.withLock { $0.living.remove(scope) != nil && $0.isRunning } && loop.disconnect(scope)
+    private func disconnect(_ scope: HandlerScope?) -> Bool {
+        loop.withMachine { [id] in $0.disconnect(scope, id) }
     }
 
-    /// The scopes that it serves, beside the program as a whole.
-    var scopes: [HandlerScope] { state.withLock { Array($0.environments.keys) } }
-
     /// The program as a whole is served by every runner.
-    private func serves(_ scope: HandlerScope?) -> Bool {
+    func serves(_ scope: HandlerScope?) -> Bool {
         scope.map { scope in state.withLock { $0.environments[scope] != nil } } ?? true
     }
 
@@ -200,13 +183,10 @@ public final class HandlerRunner: Sendable {
     public func start() throws {
         try launch()
         try store.watchChanges()
-        guard state.withLock({ !$0.isStarted && !$0.isClosed }) else { return }
+        guard !isClosed else { return }
         try loop.start(self)
-        let isTooLate = state.withLock { state in
-            state.isStarted = true
-            return state.isClosed
-        }
-        if isTooLate { loop.stop(self) }
+        // Closed meanwhile.
+        if isClosed { loop.stop(self) }
     }
 
     /// Calls everything that is due now by wall clock or connected time. Starts async handlers without waiting for them.
@@ -239,25 +219,21 @@ public final class HandlerRunner: Sendable {
         }
     }
 
-    /// Waits for a pass that began after this call and found nothing left to do.
+    /// Waits for a pass that started after this call and found nothing left to do.
     private func drained() async throws -> Bool {
-        let pass = state.withLock { state in
-            state.asked += 1
-            return state.asked
-        }
-        loop.startDrain(of: self)
-        defer { loop.endDrain(of: self) }
-        while true {
+        let drain = loop.withMachine { [id] in $0.startDrain(id) }
+        loop.signal.raise()
+        defer { loop.handle(.drainEnded(id)) }
+        while !isClosed {
             // Counted before it looks, so that no pass in between is missed.
             let seen = passes.count
-            let now = state.withLock { (answered: $0.answered, isIdle: $0.isIdle, failure: $0.failure) }
-            if isClosed { return false }
-            if now.answered >= pass {
-                if let failure = now.failure { throw failure }
-                if now.isIdle { return true }
+            switch loop.withMachine({ [id] in $0.answer(to: drain, of: id) }) {
+            case .passed(isIdle: true): return true
+            case .failed(let error): throw error
+            case .passed, .pending: try await passes.wait(beyond: seen)
             }
-            try await passes.wait(beyond: seen)
         }
+        return false
     }
 
     /// Stops the thread, returns leases of handlers that were not called, and stops connected time.
@@ -267,11 +243,9 @@ public final class HandlerRunner: Sendable {
     public func close() {
         state.withLock { $0.isClosed = true }
         loop.stop(self)
+        let living = loop.withMachine { [id] in $0.removeRunner(id) }
         let old = state.withLock { state in
-            defer {
-                state = State()
-                state.isClosed = true
-            }
+            defer { state = State(isClosed: true) }
             return state
         }
         store.listeners.removeRunner(self)
@@ -280,7 +254,6 @@ public final class HandlerRunner: Sendable {
         // Only after their leases: what is canceled must not count as failed, or as done.
         defer { for attempt in attempts { attempt.cancel() } }
         let leases = attempts.map(\.lease) + old.unsettled.map(\.lease)
-        let living = old.isRunning ? old.living.filter(loop.disconnect) : []
         if leases.isEmpty && living.isEmpty { return }
         do {
             try store.step { step in
@@ -294,21 +267,12 @@ public final class HandlerRunner: Sendable {
     }
 
     private func launch() throws {
-        let living = try state.withLock { state throws(HandlerError) -> Set<HandlerScope?> in
-            guard !state.isClosed else {
-                throw HandlerError(.runnerClosed, "the runner was closed; make a new one")
-            }
-            if state.isRunning { return [] }
-            state.isRunning = true
-            state.living.insert(nil)
-            return state.living
-        }
-        guard !living.isEmpty else { return }
+        guard !isClosed else { throw HandlerError(.runnerClosed, "the runner was closed; make a new one") }
+        guard let scopes = loop.withMachine({ [id] in $0.launch(id) }) else { return }
         do {
-            try store.startConnectedTime(of: living.filter(loop.connect))
+            try store.startConnectedTime(of: scopes)
         } catch {
-            state.withLock { $0.isRunning = false }
-            for scope in living { _ = loop.disconnect(scope) }
+            loop.withMachine { [id] in _ = $0.halt(id) }
             throw error
         }
     }
@@ -316,39 +280,13 @@ public final class HandlerRunner: Sendable {
     /// Limits the rest while handlers wait for the clock: a process that wakes regularly anyway calls
     /// ``look()`` then, so that it need not wake for this as well.
     ///
-    /// - Parameter longest: At least ``RunnerLoop/longestWait``; nil for that.
-    package func rest(atMost longest: Duration?) { loop.rest(atMost: longest) }
+    /// - Parameter longest: At least ``RunnerMachine/longestWait``; nil for that.
+    package func rest(atMost longest: Duration?) { loop.handle(.rest(atMost: longest)) }
 
     /// Looks at the wall clock, if something waits for that.
-    package func look() { loop.look() }
-
-    // MARK: Passes
-
-    /// What a drain has requested, and how many async handlers have run, before a pass.
-    var drainState: (asked: Int, leasesEnded: Int) { state.withLock { ($0.asked, $0.leasesEnded) } }
-
-    /// Reports a pass to a drain.
-    ///
-    /// - Parameters:
-    ///   - before: The state before the pass.
-    ///   - isRested: Whether the pass left nothing to do.
-    ///   - failure: The error of the pass.
-    func passed(_ before: (asked: Int, leasesEnded: Int), isRested: Bool, _ failure: (any Error)?) {
-        state.withLock { state in
-            state.answered = before.asked
-            // One that ended during the pass may have left something due, such as a retry, that the pass did not see.
-            state.isIdle = isRested && state.leases.isEmpty && state.leasesEnded == before.leasesEnded
-            state.failure = failure
-        }
-        passes.announce()
-    }
+    package func look() { loop.handle(.awake) }
 
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// Whether nothing more is called.
-    var isFinishing: Bool { state.withLock { $0.isFinishing || $0.isClosed } }
-
     func failed(_ error: any Error) { onFailure(error) }
-
-    var leasesLeft: Int { state.withLock { leaseLimit - $0.leases.count } }
 }

@@ -65,13 +65,18 @@ import Testing
             clock.advance(by: duration)
             while true {
                 let rest = try runner.runDue()
-                if runner.leasesLeft > 0 {
+                if leasesLeft > 0 {
                     if rest == .zero { continue }
                     return
                 }
                 Programmed.gate.open()
-                try await eventually { runner.leasesLeft > 0 }
+                try await eventually { leasesLeft > 0 }
             }
+        }
+
+        private var leasesLeft: Int {
+            let id = runner.id
+            return runner.loop.withMachine { $0.leasesLeft(of: id) }
         }
 
         private func known(_ index: Int) -> HandlerID<TimerFired>? {

@@ -596,7 +596,7 @@ private struct First: Handler {
                 rig.runner.loop.add(new)
                 let rest = try rig.runner.runDue()
                 #expect(rest == nil)
-                let mayHavePlaces = rig.runner.loop.mayHavePlaces.load(ordering: .relaxed)
+                let mayHavePlaces = rig.runner.loop.withMachine { $0.mayHavePlaces }
                 #expect(!mayHavePlaces)
             }
         }

@@ -124,7 +124,8 @@ private struct Slow: AsyncHandler {
         try await withBench { store, runner, bench, id in
             let visit = await bench.next()
             let closing = Task { await runner.close(finishing: .seconds(60)) }
-            while !runner.state.withLock({ $0.isFinishing }) { await Task.yield() }
+            let own = runner.id
+            while runner.loop.withMachine({ $0.runners[own]?.isFinishing }) == false { await Task.yield() }
             let late = try store.bind(Slow().durable)
             #expect(try store.step { try $0.end(late, .result, with: Order(bench)) } == .queued)
             let timer = try store.step {

@@ -108,13 +108,14 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
         "G5 what this process has stored for the program as a whole wakes it, and is the first that it looks at",
         arguments: [true, false])
     func ownRows(isRepeated: Bool) throws {
-        let loop = try RunnerLoop(.system, slot: 0, isOnServer: true)
+        let loop = try RunnerLoop(.system, slot: 0, .init(isOnServer: true))
         let due = Timestamp(milliseconds: 1000)
         var new = NewDue()
         if isRepeated { new.addRepeated(nil, due) } else { new.add(nil, wall: due) }
         loop.add(new)
         #expect(PollEntry.waitReadable(loop.signal.fileDescriptor, milliseconds: 0))
-        #expect(loop.ownTimes.withLock { $0.look(at: due, now: Timestamp(milliseconds: 0)) } == due)
+        let look = loop.withMachine { $0.ownTimes.look(at: due, now: Timestamp(milliseconds: 0)) }
+        #expect(look == due)
         // What is due later needs no turn before.
         loop.signal.clear()
         new.add(nil, wall: due + .seconds(1))
@@ -170,8 +171,10 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
             let loop = make()
             _ = loop.turn([])
             // The last survey took so long that the next one has to wait.
-            runner.loop.needsSurvey.store(true, ordering: .relaxed)
-            runner.loop.state.withLock { $0.nextSurvey = .seconds(1) + .microseconds(400) }
+            runner.loop.withMachine {
+                $0.needsSurvey = true
+                $0.nextSurvey = .seconds(1) + .microseconds(400)
+            }
             #expect(loop.turn([])?.milliseconds == 1)
         }
     }
@@ -259,23 +262,6 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
             try schedule("later", in: 2, store)
             #expect(try await notes(3, in: store).last == "later")
             #expect(try store.step { try $0.handlers().count } == 1)
-        }
-    }
-
-    @Test("A1 a pass that goes on after the last runner was closed removes no ending before its time")
-    func closedInPass() throws {
-        try withRig([Ring.self]) { rig in
-            try schedule("first", in: nil, rig.store)
-            try rig.runner.runDue()
-            rig.runner.close()
-            // Old endings are looked for once a minute.
-            rig.clock.advance(by: .seconds(61))
-            // No runner is started, as after a close in the middle of a pass.
-            let next = try HandlerRunner(rig.store)
-            defer { next.close() }
-            _ = try next.loop.pass(in: rig.store) { true }
-            #expect(
-                try rig.store.step { try $0.first("SELECT count(*) FROM ending") { $0.integer(0) } } == 1)
         }
     }
 
