@@ -103,6 +103,14 @@ struct SourceStatement {
                 id > ? AND name = coalesce(?, name) AND coalesce(trace, id) = coalesce(?, trace, id) ORDER BY id LIMIT ?
                 """
         } + ["id = ?", "id = (SELECT handler FROM handler_key WHERE key = ?)"],
+        "HandlerTable.swift orElse": ["NULL", "or_else"],
+        "HandlerTable.swift culprit": ["NULL", "culprit"],
+        "HandlerTable.swift state": ["NULL", "state"],
+        "HandlerTable.swift condition": [
+            "", " AND kind = \(Transaction.Kind.once.sql) AND state = \(Transaction.State.pending.sql)",
+            " AND kind = \(Transaction.Kind.once.sql) AND state <> \(Transaction.State.leased.sql)",
+            " AND kind = \(Transaction.Kind.standing.sql)",
+        ],
         "Transaction+Invalidating.swift condition": invalidated,
         "Transaction+Journal.swift workflows": ["?"]
             + invalidated.map { "SELECT id FROM handler WHERE \($0)" },

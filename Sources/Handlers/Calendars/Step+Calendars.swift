@@ -24,12 +24,12 @@ extension Step {
         _ handler: Durable<TimerFired>, on rule: CalendarRule, missed: MissedTimes = .once,
         key: String? = nil, ifTaken keyRule: KeyRule = .keep, in scope: HandlerScope? = nil
     ) throws -> HandlerID<TimerFired> {
-        let timing = Transaction.Timing(at: rule.next(after: now), scope)
+        let timing = Timing(at: rule.next(after: now), scope)
         let id =
             if let key {
                 try transaction.bind(handler, kind: .standing, timing: timing, key: key, ifTaken: keyRule)
             } else {
-                try transaction.bind(handler, kind: .standing, timing: timing)
+                try transaction.handlers.bind(handler, kind: .standing, timing: timing)
             }
         try transaction.set(rule, missed, of: id)
         return HandlerID(of: id)

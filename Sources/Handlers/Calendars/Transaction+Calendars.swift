@@ -20,7 +20,7 @@ extension Transaction {
             ON CONFLICT(handler) DO UPDATE SET
                 expression = excluded.expression, time_zone = excluded.time_zone, missed = excluded.missed
             """, [id, rule.expression, rule.timeZone, missed.stored])
-        if known == nil { try add(.calendar, to: id) }
+        if known == nil { try handlers.add(.calendar, to: id) }
         if let known {
             // Another program did not know its time zone.
             if known.isParked { return try requeue(id) }

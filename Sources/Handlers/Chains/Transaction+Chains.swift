@@ -86,7 +86,7 @@ extension Transaction {
         guard let deadline else { return }
         let handler = try ChainAlarm(chain: chain).durable
         let alarm = try binding(.outsideOfChains) { () throws(HandlerError) in
-            try bind(handler, kind: .once, timing: Timing(at: deadline, nil))
+            try handlers.bind(handler, kind: .once, timing: Timing(at: deadline, nil))
         }
         try connection.write("UPDATE chain_limit SET alarm = ? WHERE id = ?", [alarm, chain])
     }
@@ -145,7 +145,7 @@ extension Transaction {
     /// Has a runner invalidate a member.
     private func invalidateLater(_ id: AnyHandlerID, _ reason: String) throws(HandlerError) {
         try leaveChain(id)
-        try remove(.inChain, from: id)
+        try handlers.remove(.inChain, from: id)
         // Its invalidation has started, and continues.
         if try isToBeInvalidated(id) { return }
         try invalidateLater(id, Self.chainLimitCall, because: reason)
@@ -172,8 +172,8 @@ extension Transaction {
             } ?? nil
         try connection.write("DELETE FROM chain_limit WHERE id = ?", [chain])
         // It may have been discarded.
-        guard let alarm, try relations(of: alarm) != nil else { return }
-        let stored = try claim(alarm, Self.selectAny)
-        try bury(alarm, stored, .invalidated, .cancelled)
+        guard let alarm, try handlers.relations(of: alarm) != nil else { return }
+        let stored = try handlers.claim(alarm, .any)
+        try handlers.bury(alarm, stored, .invalidated, .cancelled)
     }
 }

@@ -27,19 +27,6 @@ extension Transaction {
         }
     }
 
-    func give(_ key: String, to id: AnyHandlerID) throws(HandlerError) {
-        try connection.write("INSERT INTO handler_key(key, handler) VALUES (?, ?)", [key, id])
-    }
-
-    /// Frees the key of a handler.
-    ///
-    /// - Returns: Nil when another one has taken it.
-    func takeKey(of id: AnyHandlerID) throws(HandlerError) -> String? {
-        let key = try connection.first("SELECT key FROM handler_key WHERE handler = ?", [id]) { $0.text(0) }
-        try connection.write("DELETE FROM handler_key WHERE handler = ?", [id])
-        return key
-    }
-
     private func check(_ key: String) throws(HandlerError) {
         guard Name(key).isName(ofBytes: Self.longestKey) else {
             throw HandlerError(
@@ -59,7 +46,7 @@ extension Transaction {
         if let other = try holder(of: key) {
             let isSame = canonical(other.name) == canonical(handler.storedName) && other.kind == kind.rawValue
             if rule == .keep, isSame {
-                if let isOrdered { try setOrdered(isOrdered, of: other.id) }
+                if let isOrdered { try handlers.setOrdered(isOrdered, of: other.id) }
                 return other.id
             }
             guard rule == .replace else { throw taken(key, by: other, isSame ? nil : handler.name) }
@@ -67,7 +54,7 @@ extension Transaction {
             // The invalidation handler may have bound another one.
             if let other = try holder(of: key) { throw taken(key, by: other, nil) }
         }
-        let id = try bind(
+        let id = try handlers.bind(
             handler, kind: kind, timing: timing, key: key, relations: isOrdered == true ? .ordered : [])
         if let definition = registry.definition(named: handler.storedName), definition.takesSignals {
             try deliverEarlySignals(key, to: id, definition, kind, timing.scope)
@@ -86,7 +73,7 @@ extension Transaction {
 
     private func replace(_ other: KeyHolder) throws {
         // Its invalidation may fail and be tried again, and does not hold the key meanwhile.
-        _ = try takeKey(of: other.id)
+        _ = try handlers.takeKey(of: other.id)
         if other.scope == nil {
             _ = try invalidate(other.id, reason: .replaced, overrides: [:], environment: nil)
         } else {
@@ -154,7 +141,7 @@ extension Transaction {
         }
         // By a runner: in this step, handlers that bind each other for many signals would be nested as deeply.
         guard let value = try takeEarlySignal(key) else { return }
-        try queue(id, calledWith: value, Caller(definition), scope)
+        try handlers.queue(id, calledWith: value, Caller(definition), scope)
     }
 
     /// Drops signals whose handler was not bound in time.

@@ -65,7 +65,7 @@ extension Step {
         deadline: Timestamp? = nil, in scope: HandlerScope? = nil
     ) throws(HandlerError) -> HandlerID<Context> {
         try place.check()
-        let id = try transaction.bind(
+        let id = try transaction.handlers.bind(
             handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope),
             relations: .inLane)
         try transaction.insert(LaneEntry(id, place))
@@ -81,8 +81,13 @@ extension Transaction {
         let stored = StoredHandler(
             name: handler.storedName, version: handler.version, arguments: handler.arguments,
             orElseBytes: handler.orElseBytes, trace: running?.root)
-        return try bind(
-            stored, toBeCalledWith: context, StoredCall(.result),
-            caller: registry.definition(named: handler.storedName).map(Caller.init) ?? .inStep, in: place)
+        var row = try handlers.row(
+            of: stored, toBeCalledWith: context, StoredCall(.result),
+            caller: handlers.caller(of: handler.storedName))
+        let arrival = try arrival(at: place)
+        (row.due, row.relations) = (arrival.start, .inLane)
+        let id = try handlers.bind(row)
+        try addCalled(id, in: row.scope, arrival)
+        return id
     }
 }

@@ -51,7 +51,7 @@ extension Transaction {
         let gate = try lane(entry.lane).gate
         guard gate.rate != nil else { return true }
         if let time = gate.delay(of: id, now) {
-            try setDue(id, time)
+            try handlers.setDue(id, time)
             return false
         }
         // Its token came. The next entry waits for the token after that.
@@ -64,7 +64,7 @@ extension Transaction {
     /// - Returns: Whether it has one already, and may start.
     private func enter(_ entry: LaneEntry) throws(HandlerError) -> Bool {
         guard [.bound, .away].contains(entry.state) else {
-            if entry.state != .placed { try setDue(entry.id, nil) }
+            if entry.state != .placed { try handlers.setDue(entry.id, nil) }
             return entry.state == .placed
         }
         var entry = try entered(entry)
@@ -76,7 +76,7 @@ extension Transaction {
             return true
         }
         try store(entry)
-        try setDue(entry.id, nil)
+        try handlers.setDue(entry.id, nil)
         guard entry.state == .ready else { return false }
         try fillLane(entry.lane)
         return try connection.first("SELECT due FROM handler WHERE id = ? AND due <= ?", [entry.id, now]) {
@@ -91,10 +91,6 @@ extension Transaction {
         entry.position = try position(of: entry)
         entry.state = try isFirst(entry) ? .ready : .blocked
         return entry
-    }
-
-    private func setDue(_ id: AnyHandlerID, _ due: Timestamp?) throws(HandlerError) {
-        try connection.write("UPDATE handler SET due = ? WHERE id = ?", [due, id])
     }
 
     // MARK: Order
@@ -168,7 +164,7 @@ extension Transaction {
         openLanes.byName[name]?.isFilledLater = true
         let filler = try LaneFiller(lane: name.string).durable
         _ = try binding(.outsideOfChains) { () throws(HandlerError) in
-            try bind(filler, kind: .once, timing: Timing(at: now, nil))
+            try handlers.bind(filler, kind: .once, timing: Timing(at: now, nil))
         }
     }
 
@@ -245,7 +241,8 @@ extension Transaction {
 
     /// Frees the place of a handler that was quarantined outside of a call.
     func quarantineInLane(_ id: AnyHandlerID) throws(HandlerError) {
-        guard try relations(of: id)?.contains(.inLane) == true, let entry = try laneEntry(of: id) else {
+        guard try handlers.relations(of: id)?.contains(.inLane) == true, let entry = try laneEntry(of: id)
+        else {
             return
         }
         try moveAway(entry, isPassed: true)
@@ -272,14 +269,14 @@ extension Transaction {
         }
         // One that is canceled does not wait for a token.
         if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)), try !isToBeInvalidated(waiter) {
-            try setDue(waiter, in: scope(of: waiter), gate.tokenAt ?? now)
+            try setDue(waiter, in: handlers.scope(of: waiter), gate.tokenAt ?? now)
         }
         try fillLane(rule.lane)
     }
 
     /// Makes an entry with a place due at another time.
     func setDue(_ id: AnyHandlerID, in scope: HandlerScope?, _ due: Timestamp) throws(HandlerError) {
-        try setDue(id, due)
+        try handlers.setDue(id, due)
         newDue.add(scope, wall: due)
     }
 

@@ -12,17 +12,9 @@ extension Transaction {
     func add(_ call: AnyHandlerID, toCallsOf id: AnyHandlerID, _ unfinished: UnfinishedCall)
         throws(HandlerError)
     {
-        try add(.inLane, to: call)
+        try handlers.add(.inLane, to: call)
         try insert(LaneEntry(call, LanePlace(Lanes.standing.string, orderedBy: Self.orderKey(id))))
         try settleInLane(call, unfinished)
-    }
-
-    /// Orders the later calls of a standing handler, or orders them no longer.
-    func setOrdered(_ isOrdered: Bool, of id: AnyHandlerID) throws(HandlerError) {
-        guard let known = try relations(of: id), known.contains(.ordered) != isOrdered else { return }
-        try connection.write(
-            "UPDATE handler SET relations = ? WHERE id = ?",
-            [(isOrdered ? known.union(.ordered) : known.subtracting(.ordered)).rawValue, id])
     }
 
     private static func orderKey(_ id: AnyHandlerID) -> String { String(id.rawValue) }

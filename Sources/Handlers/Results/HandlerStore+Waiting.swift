@@ -62,11 +62,11 @@ extension ReadableStore where Self: ~Copyable {
 extension Transaction {
     /// Returns the ending of a handler, or has it announced.
     func awaitEnding(of id: AnyHandlerID) throws(HandlerError) -> Ending? {
-        if let relations = try relations(of: id) {
-            if !relations.contains(.awaited) { try add(.awaited, to: id) }
+        if let relations = try handlers.relations(of: id) {
+            if !relations.contains(.awaited) { try handlers.add(.awaited, to: id) }
             return nil
         }
-        guard let ending = try Step(self).ending(of: id) else { throw try noSuchHandler(id) }
+        guard let ending = try Step(self).ending(of: id) else { throw try handlers.noSuchHandler(id) }
         return ending
     }
 }

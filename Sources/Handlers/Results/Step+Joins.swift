@@ -146,7 +146,7 @@ extension Step {
         var id = AnyHandlerID(rawValue: 0)
         // Whole or not at all, also for a caller that goes on after the error.
         try transaction.undoingOnError {
-            id = try transaction.bind(
+            id = try transaction.handlers.bind(
                 handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope),
                 relations: .parent)
             try transaction.join(id, rule, children)

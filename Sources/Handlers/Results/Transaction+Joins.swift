@@ -36,7 +36,9 @@ extension Transaction {
             "INSERT INTO join_child(handler, parent, position) VALUES (?, ?, ?)", [child, parent, position])
         if changed == 1 { return }
         guard let ending = try Step(self).ending(of: child) else {
-            guard let relations = try relations(of: child) else { throw try noSuchHandler(child) }
+            guard let relations = try handlers.relations(of: child) else {
+                throw try handlers.noSuchHandler(child)
+            }
             guard relations.contains(.child) else {
                 throw HandlerError(
                     .noSuchHandler, "the handler \(child) is a standing one, which does not end; join others")
@@ -115,7 +117,7 @@ extension Transaction {
         let definition = registry.definition(named: found.name)
         guard !isOver, !isDeep, !runsNothing, let definition, found.version <= definition.version else {
             let input = try ArgumentCoding.encode(Joined(handler: parent), named: "the children")
-            return try queue(parent, calledWith: input, definition.map(Caller.init) ?? .inStep, found.scope)
+            return try handlers.queue(parent, calledWith: input, handlers.caller(of: found.name), found.scope)
         }
         do {
             _ = try end(parent, .result, overrides: [:], context: .given(Joined(handler: parent)))

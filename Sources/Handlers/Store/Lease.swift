@@ -104,7 +104,7 @@ extension Transaction {
         var lease: Lease?
         _ = try attempt(
             call, nil,
-            claim: { try read(row.id, Self.selectAny) },
+            claim: { try handlers.read(row.id, .any) },
             run: { stored, input in
                 let definition = try definition(of: stored)
                 let context = try context(of: row, definition, environment)
@@ -136,7 +136,7 @@ extension Transaction {
         let input = row.input == nil ? try (context as? any RestorableContext)?.storedBytes() : nil
         try connection.execute(Self.lendRow, [slot.number, input, row.id])
         if BuiltInFault.shareLease.isOn {
-            try connection.execute("UPDATE handler SET due = ? WHERE id = ?", [now, row.id])
+            try handlers.setDue(row.id, now)
         }
         return try connection.first("SELECT epoch FROM handler WHERE id = ?", [row.id]) { $0.integer(0) } ?? 0
     }
@@ -160,8 +160,8 @@ extension Transaction {
             Relations(rawValue: $0.integer(0))
         }
         guard let relations else { throw lease.lost("another process runs it, or it was ended meanwhile") }
-        try connection.execute("DELETE FROM handler WHERE id = ?", [lease.handler])
-        let key = relations.contains(.keyed) ? try takeKey(of: lease.handler) : nil
+        try handlers.delete(lease.handler)
+        let key = relations.contains(.keyed) ? try handlers.takeKey(of: lease.handler) : nil
         let stored = lease.stored.with(relations, key: key)
         calls.append(stored)
         defer {
@@ -170,7 +170,7 @@ extension Transaction {
             slot.clearRunningCall()
         }
         let value = try effects(Step(self))
-        try bury(lease.handler, stored, lease.call.outcome, nil, result)
+        try handlers.bury(lease.handler, stored, lease.call.outcome, nil, result)
         return value
     }
 

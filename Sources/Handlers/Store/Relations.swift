@@ -23,24 +23,6 @@ struct Relations: OptionSet {
 }
 
 extension Transaction {
-    /// - Returns: Nil when it has ended or never existed.
-    func relations(of id: AnyHandlerID) throws(HandlerError) -> Relations? {
-        try connection.first("SELECT relations FROM handler WHERE id = ?", [id]) {
-            Relations(rawValue: $0.integer(0))
-        }
-    }
-
-    func add(_ relations: Relations, to id: AnyHandlerID) throws(HandlerError) {
-        try connection.write(
-            "UPDATE handler SET relations = relations | ? WHERE id = ?", [relations.rawValue, id])
-    }
-
-    func remove(_ relations: Relations, from id: AnyHandlerID) throws(HandlerError) {
-        try connection.write(
-            "UPDATE handler SET relations = relations - (relations & ?) WHERE id = ?",
-            [relations.rawValue, id])
-    }
-
     /// Updates what other tables hold of a handler that has ended.
     func dropRelations(
         _ relations: Relations, of id: AnyHandlerID, _ outcome: Outcome

@@ -148,7 +148,7 @@ public struct Step: Readable {
     /// - Throws: ``HandlerError`` with the codes of the store.
     @discardableResult
     public func bind<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID<Context> {
-        HandlerID(of: try transaction.bind(handler, kind: .once))
+        HandlerID(of: try transaction.handlers.bind(handler, kind: .once))
     }
 
     /// Stores a handler that will be called many times, until it is invalidated.
@@ -159,12 +159,12 @@ public struct Step: Readable {
     @discardableResult
     public func bindStanding<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID<Context>
     {
-        HandlerID(of: try transaction.bind(handler, kind: .standing))
+        HandlerID(of: try transaction.handlers.bind(handler, kind: .standing))
     }
 
     /// Orders the later calls of a standing handler, or orders them no longer; see ``bindStanding(_:key:ifTaken:ordered:)``.
     package func setOrdered(_ isOrdered: Bool, of id: AnyHandlerID) throws(HandlerError) {
-        try transaction.setOrdered(isOrdered, of: id)
+        try transaction.handlers.setOrdered(isOrdered, of: id)
     }
 
     /// Calls a handler and ends it.

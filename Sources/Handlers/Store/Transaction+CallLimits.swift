@@ -75,8 +75,8 @@ extension Transaction {
         ) { (id: $0.integer(0), size: $0.quantity(1)) }
         guard let oldest else { return nil }
         let id = AnyHandlerID(rawValue: oldest.id)
-        guard let relations = try relations(of: id), !relations.isEmpty else {
-            try connection.write("DELETE FROM handler WHERE id = ?", [id])
+        guard let relations = try handlers.relations(of: id), !relations.isEmpty else {
+            try handlers.delete(id)
             return oldest.size
         }
         // Somebody waits for it.

@@ -17,16 +17,6 @@ extension Transaction {
         }
     }
 
-    // Made once: a statement is found by its text, soonest by its address.
-    private static let selectOnceNotLeased =
-        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
-    static let selectOncePending =
-        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
-    static let selectAny =
-        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
-    private static let selectStanding =
-        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace, relations, NULL FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
-
     /// - Parameter staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not
     ///   its end.
     func end(
@@ -35,7 +25,7 @@ extension Transaction {
     ) throws -> Disposition {
         try attempt(
             StoredCall(outcome, overrides: overrides), context.given,
-            claim: { try claim(id, Self.selectOnceNotLeased) },
+            claim: { try handlers.claim(id, .onceNotLeased) },
             run: { stored, input in
                 let caller = try invoke(stored, overrides: overrides, context: context, input: &input)
                 guard caller == nil else { return caller }
@@ -46,9 +36,9 @@ extension Transaction {
                         overrides)
                 }
                 if try staysIf() {
-                    try putBack(id, stored)
+                    try handlers.putBack(id, stored)
                 } else {
-                    try bury(id, stored, outcome, nil, result)
+                    try handlers.bury(id, stored, outcome, nil, result)
                 }
                 try Failpoint.afterHandler.hit()
                 return nil
@@ -58,17 +48,17 @@ extension Transaction {
 
     /// Ends a handler that has run and waits on, without another call.
     func endWithoutCall(_ id: AnyHandlerID, _ outcome: Outcome) throws(HandlerError) {
-        let stored = try claim(id, Self.selectOncePending)
-        try bury(id, stored, outcome, nil)
+        let stored = try handlers.claim(id, .oncePending)
+        try handlers.bury(id, stored, outcome, nil)
     }
 
     func callStanding(_ id: AnyHandlerID, overrides: Record, context: ContextSource) throws -> Disposition {
         try attempt(
             StoredCall(.result, overrides: overrides), context.given,
-            claim: { try read(id, Self.selectStanding, isStanding: true) },
+            claim: { try handlers.read(id, .standing, isStanding: true) },
             run: { stored, input in
                 if stored.relations.contains(.ordered), try hasWaitingCalls(id) {
-                    return registry.definition(named: stored.name).map(Caller.init) ?? .inStep
+                    return handlers.caller(of: stored.name)
                 }
                 let caller = try invoke(stored, overrides: overrides, context: context, input: &input)
                 if caller == nil { try Failpoint.afterHandler.hit() }
@@ -89,9 +79,10 @@ extension Transaction {
                 let definition = try definition(of: nested)
                 guard case .inStep(let body) = definition.body, canRunHere(definition) else {
                     // It cannot run in this step, so it becomes a handler of its own, which a runner calls.
-                    try bind(
-                        nested, toBeCalledWith: context, StoredCall(.result, overrides: overrides),
+                    let row = try handlers.row(
+                        of: nested, toBeCalledWith: context, StoredCall(.result, overrides: overrides),
                         caller: Caller(definition))
+                    _ = try handlers.bind(row)
                     return
                 }
                 try body(Invocation(stored: nested, overrides: overrides, context: context), self)
@@ -233,81 +224,5 @@ extension Transaction {
                 .newerVersion, ParkedReason.newer(name, version, than: definition.version))
         }
         return definition
-    }
-
-    // MARK: Rows
-
-    /// Removes a row and returns it. The step holds the write lock, so no other process claims it in between.
-    func claim(_ id: AnyHandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
-        let stored = try read(id, query)
-        // Two plain statements cost half of one DELETE … RETURNING, which builds a table for its result.
-        guard try connection.changeRow("DELETE FROM handler WHERE id = ?", [id]) else {
-            throw try noSuchHandler(id)
-        }
-        // The process that runs it is told.
-        if stored.isLeased { newDue.isLeaseLost = true }
-        guard stored.relations.contains(.keyed) else { return stored }
-        return stored.with(stored.relations, key: try takeKey(of: id))
-    }
-
-    func read(
-        _ id: AnyHandlerID, _ query: String, isStanding: Bool = false
-    ) throws(HandlerError) -> StoredHandler {
-        let stored = try connection.first(query, [id]) { row in
-            StoredHandler(
-                id: id, name: row.foreignText(0), version: Int(row.quantity(1)), arguments: row.blob(2),
-                orElseBytes: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
-                deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
-                trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)),
-                isLeased: row.optionalInteger(9) == State.leased.rawValue,
-                relations: Relations(rawValue: row.integer(8)), isStanding: isStanding)
-        }
-        guard let stored else { throw try noSuchHandler(id) }
-        return stored
-    }
-
-    /// The row of a handler that was taken, as it was when it was bound.
-    private func putBack(_ id: AnyHandlerID, _ stored: StoredHandler) throws(HandlerError) {
-        try connection.write(
-            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace, relations) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?, ?)",
-            [
-                id, stored.name, stored.version, stored.arguments, stored.orElseBytes, now, stored.trace,
-                stored.relations.rawValue,
-            ])
-        if let key = stored.key { try give(key, to: id) }
-    }
-
-    func bury(
-        _ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome, _ reason: InvalidationReason?,
-        _ result: [UInt8]? = nil
-    ) throws(HandlerError) {
-        // The primary key refuses a second ending of one handler.
-        try connection.write(
-            "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace) VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                id, stored.name, outcome.rawValue, reason.map { StoredReason($0.rawValue) }, now,
-                stored.trace,
-            ])
-        if stored.key != nil || result != nil {
-            try connection.write(
-                "INSERT INTO ending_detail(handler, key, result) VALUES (?, ?, ?)", [id, stored.key, result])
-        }
-        if !stored.relations.isEmpty { try dropRelations(stored.relations, of: id, outcome) }
-    }
-
-    func noSuchHandler(_ id: AnyHandlerID) throws(HandlerError) -> HandlerError {
-        let found = try connection.first("SELECT kind, state FROM handler WHERE id = ?", [id]) {
-            ($0.integer(0), $0.integer(1))
-        }
-        let sentence =
-            switch found {
-            case nil: "the handler \(id) has ended or never existed; it cannot be called again"
-            case (_, State.leased.rawValue)?:
-                "the handler \(id) is running; it ends by itself, or invalidate it"
-            case (Kind.standing.rawValue, _)?:
-                "the handler \(id) is a standing one; call it, or invalidate it to remove it"
-            default: "the handler \(id) is not a standing one; end it"
-            }
-        return HandlerError(.noSuchHandler, sentence)
     }
 }

@@ -232,9 +232,9 @@ extension Transaction {
     /// leases, and who may have one, is minded.
     private func isForItsCaller(_ row: DueRow, _ caller: Caller) throws(HandlerError) -> Bool {
         if row.caller == caller.rawValue { return true }
-        try connection.write("UPDATE handler SET lane = ? WHERE id = ?", [caller.rawValue, row.id])
+        try handlers.set(caller, of: row.id)
         // It may have a place in a lane, which is looked after if nobody calls it.
-        newDue.add(try scope(of: row.id), wall: now)
+        newDue.add(try handlers.scope(of: row.id), wall: now)
         return false
     }
 
@@ -254,9 +254,9 @@ extension Transaction {
         _ = try callStanding(
             row.id, overrides: call.overrides ?? Record(),
             context: .given(TimerFired(dueAt: due, missed: missed, environment: environment)))
-        try connection.write(
-            "UPDATE handler SET due = ? WHERE id = ?", [due + period * (missed + 1), row.id])
-        newDue.addRepeated(row.scope, due + period * (missed + 1))
+        let next = due + period * (missed + 1)
+        try handlers.setDue(row.id, next)
+        newDue.addRepeated(row.scope, next)
     }
 
     /// Makes calls due now that wait for nothing but another attempt, or for a runner, and yet would wait for longer than
@@ -299,7 +299,7 @@ extension Transaction {
                 reason = ?
             WHERE id = ?
             """, [reason, id])
-        guard changed == 1 else { throw try noSuchHandler(id) }
+        guard changed == 1 else { throw try handlers.noSuchHandler(id) }
         try ifStorable {
             try quarantineInLane(id)
             try storeLanes()

@@ -9,12 +9,7 @@ extension Transaction {
         }
         return try attempt(
             StoredCall(outcome, reason: reason, overrides: overrides), invalidated(""),
-            claim: {
-                try claim(
-                    id,
-                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
-                )
-            },
+            claim: { try handlers.claim(id, .toInvalidate) },
             run: { stored, _ in
                 let invalidation = invalidated(stored.name)
                 try Failpoint.beforeInvalidation.hit()
@@ -25,7 +20,7 @@ extension Transaction {
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes, invalidation,
                         overrides)
                 }
-                try bury(id, stored, outcome, reason, result)
+                try handlers.bury(id, stored, outcome, reason, result)
                 return nil
             },
             storeUnfinished: { stored, unfinished in try keep(id, unfinished, stored) })
@@ -153,10 +148,10 @@ extension Transaction {
 
     /// Ends a row without running anything.
     func discard(_ id: AnyHandlerID) throws(HandlerError) {
-        let stored = try claim(id, Self.selectAny)
+        let stored = try handlers.claim(id, .any)
         runsNothing = true
         defer { runsNothing = false }
-        try bury(id, stored, .invalidated, .discarded)
+        try handlers.bury(id, stored, .invalidated, .discarded)
         try failWait(of: stored)
     }
 }

@@ -206,9 +206,9 @@ extension Transaction {
                 unfinished.runsOrElse ? 1 : 0, id,
             ])
         // It was taken and that was undone: a row that is not there now would be a handler lost.
-        guard changed == 1 else { throw try noSuchHandler(id) }
+        guard changed == 1 else { throw try handlers.noSuchHandler(id) }
         if let due = unfinished.due {
-            newDue.add(unfinished.scope == nil ? try scope(of: id) : unfinished.scope, wall: due)
+            newDue.add(unfinished.scope == nil ? try handlers.scope(of: id) : unfinished.scope, wall: due)
         }
         if stored.relations.contains(.inLane) { try settleInLane(id, unfinished) }
         if stored.relations.contains(.inChain) { try endWithChain(id, stored.name) }
@@ -218,30 +218,20 @@ extension Transaction {
         if unfinished.state == .quarantined { try trimQuarantine(after: id) }
     }
 
-    func scope(of id: AnyHandlerID) throws(HandlerError) -> HandlerScope? {
-        try connection.first("SELECT scope FROM handler WHERE id = ?", [id]) { row in
-            row.optionalText(0).map { HandlerScope($0) }
-        } ?? nil
-    }
-
     /// Keeps one call of a standing handler in a row of its own; the handler goes on with the next.
     func storeCall(of stored: StoredHandler, _ unfinished: inout UnfinishedCall) throws(HandlerError) {
         if unfinished.state != .quarantined, try isCrowded(stored.name) { unfinished.refuseToWait() }
-        let inserted = try connection.insert(
-            """
-            INSERT INTO handler(name, version, arguments, kind, state, bound_at, trace, scope, lane, due,
-                attempts, call, input, reason, size)
-            VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            """,
-            [
-                stored.name, stored.version, stored.arguments, unfinished.state.rawValue, now, stored.root,
-                unfinished.scope?.rawValue, unfinished.caller.rawValue, unfinished.due, unfinished.attempts,
-                unfinished.call, unfinished.input, unfinished.reason,
-                stored.arguments.count + unfinished.size,
-            ])
+        var row = HandlerRow(stored.name, stored.version, stored.arguments, trace: stored.root)
+        (row.state, row.scope, row.caller, row.due) = (
+            unfinished.state, unfinished.scope, unfinished.caller, unfinished.due
+        )
+        (row.attempts, row.call, row.input, row.reason) = (
+            unfinished.attempts, unfinished.call, unfinished.input, unfinished.reason
+        )
+        row.size = stored.arguments.count + unfinished.size
+        let call = try handlers.insert(row)
         newDue.add(unfinished.scope, wall: unfinished.due)
         if unfinished.state == .parked { newDue.isParked = true }
-        let call = AnyHandlerID(rawValue: inserted)
         if stored.relations.contains(.ordered), let id = stored.id {
             try add(call, toCallsOf: id, unfinished)
         }

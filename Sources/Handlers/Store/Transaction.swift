@@ -1,7 +1,8 @@
 /// The open transaction of a ``Step`` and of every ``Call`` in it.
 ///
-/// Its extensions hold the work on handlers: binding, calling, setting aside, what is due, leases, repair.
-package final class Transaction {
+/// Its extensions hold the work on handlers: calling, setting aside, what is due, leases, repair. Their rows: ``HandlerTable``.
+package final class Transaction: TransactionTable {
+    var transaction: Transaction { self }
     let connection: Connection
     let registry: HandlerRegistry
     let role: HandlerStore.Role

@@ -134,7 +134,7 @@ final class FlowRun: Sendable {
     }
 
     private func write(_ entry: Transaction.FlowEntry, at position: Int) throws(HandlerError) {
-        if position == 0 { try transaction.add(.workflow, to: workflow) }
+        if position == 0 { try transaction.handlers.add(.workflow, to: workflow) }
         try transaction.write(entry, at: FlowPlace(workflow: workflow, position: position))
     }
 

@@ -19,7 +19,7 @@ extension Transaction {
     ) throws {
         _ = try attempt(
             call, nil,
-            claim: { try read(row.id, Self.selectOncePending) },
+            claim: { try handlers.read(row.id, .oncePending) },
             run: { stored, input in
                 let definition = try definition(of: stored)
                 let context = try context(of: row, definition, environment)
@@ -47,7 +47,7 @@ extension Transaction {
         _ environment: (any HandlerEnvironment)?, _ end: FlowRun.End
     ) throws {
         // It has ended or replaced itself.
-        guard try relations(of: row.id) != nil else { return try dropJournal(of: row.id) }
+        guard try handlers.relations(of: row.id) != nil else { return try dropJournal(of: row.id) }
         switch end {
         case .waits, .goesOn:
             var due: Timestamp?
@@ -61,8 +61,8 @@ extension Transaction {
                 WHERE id = ? AND call = ?
                 """, [due, input, row.id, row.call])
         case .ended(let result):
-            let claimed = try claim(row.id, Self.selectOncePending)
-            try bury(row.id, claimed, call.outcome, nil, result)
+            let claimed = try handlers.claim(row.id, .oncePending)
+            try handlers.bury(row.id, claimed, call.outcome, nil, result)
         case .failed(let error):
             log?.write(.warning, .handlers) {
                 "the workflow \(row.id) ('\(stored.name)') fails: \(plainReason(error))"
@@ -107,10 +107,7 @@ extension Transaction {
             "UPDATE handler SET due = ? WHERE id = ? AND state = \(State.pending.sql) AND due IS NULL",
             [now, workflow])
         guard changed == 1 else { return }
-        let scope = try connection.first("SELECT scope FROM handler WHERE id = ?", [workflow]) {
-            $0.optionalText(0).map { HandlerScope($0) }
-        }
-        newDue.add(scope ?? nil, wall: now)
+        newDue.add(try handlers.scope(of: workflow), wall: now)
     }
 
     /// Runs the compensations of a workflow that will not end as it should, the newest first.
