@@ -9,7 +9,8 @@ struct Journals: HandlerFeature {
         _ row: DueRow, _ definition: Definition?, _ call: StoredCall,
         _ environment: (any HandlerEnvironment)?
     ) throws -> Bool {
-        guard case .workflow? = definition?.body else { return false }
+        // The calls of a periodic one are workflows of their own.
+        guard row.period == nil, case .workflow? = definition?.body else { return false }
         try run(row, call, environment)
         return true
     }
