@@ -80,7 +80,7 @@ struct SourceStatement {
             "SELECT handler FROM join_child WHERE parent = ?",
             "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL",
         ].flatMap {
-            ["id IN (\($0)) AND \(Transaction.isOver)", "id IN (\($0)) AND call IS DISTINCT FROM ?"]
+            ["id IN (\($0)) AND \(Chains.isOver)", "id IN (\($0)) AND call IS DISTINCT FROM ?"]
         }
 
     /// What stands in `\(name)`, where the file has no literal of that name.
@@ -103,11 +103,19 @@ struct SourceStatement {
                 id > ? AND name = coalesce(?, name) AND coalesce(trace, id) = coalesce(?, trace, id) ORDER BY id LIMIT ?
                 """
         } + ["id = ?", "id = (SELECT handler FROM handler_key WHERE key = ?)"],
-        "Transaction+Invalidating.swift condition": invalidated,
-        "Transaction+Journal.swift workflows": ["?"]
+        "HandlerTable.swift orElse": ["NULL", "or_else"],
+        "HandlerTable.swift culprit": ["NULL", "culprit"],
+        "HandlerTable.swift state": ["NULL", "state"],
+        "HandlerTable.swift condition": [
+            "", " AND kind = \(Transaction.Kind.once.sql) AND state = \(Transaction.State.pending.sql)",
+            " AND kind = \(Transaction.Kind.once.sql) AND state <> \(Transaction.State.leased.sql)",
+            " AND kind = \(Transaction.Kind.standing.sql)",
+        ],
+        "Invalidations.swift condition": invalidated,
+        "Journals.swift workflows": ["?"]
             + invalidated.map { "SELECT id FROM handler WHERE \($0)" },
-        "Transaction+Due.swift isStillDue": ["due <= ?", "connected_due <= ?"],
-        "Transaction+Repair.swift condition": [
+        "DueRows.swift isStillDue": ["due <= ?", "connected_due <= ?"],
+        "Repairs.swift condition": [
             "id = ?", "name = ?", "1 = 1", "state = 1 AND name = ? AND version = ?",
         ],
         "OmemoSessionTable.swift table": ["omemo_duty", "omemo_device_identity"],

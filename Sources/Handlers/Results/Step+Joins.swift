@@ -146,10 +146,10 @@ extension Step {
         var id = AnyHandlerID(rawValue: 0)
         // Whole or not at all, also for a caller that goes on after the error.
         try transaction.undoingOnError {
-            id = try transaction.bind(
+            id = try transaction.handlers.bind(
                 handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope),
                 relations: .parent)
-            try transaction.join(id, rule, children)
+            try transaction.joins.join(id, rule, children)
         }
         return HandlerID(of: id)
     }
@@ -157,7 +157,7 @@ extension Step {
 
 extension Step {
     func children(of parent: AnyHandlerID) throws(HandlerError) -> [JoinedChild] {
-        try children(of: parent, during: transaction.calls)
+        try children(of: parent, during: transaction.callStack)
     }
 }
 

@@ -13,16 +13,16 @@ extension HandlerRunner {
     func everythingDue(
         in scope: HandlerScope?, leasesTaken: Int, _ next: [Caller: Timestamp], besides passed: PassedRows,
         _ transaction: Transaction
-    ) throws -> [Transaction.Due] {
+    ) throws -> [DueRows.Due] {
         var due = try expired(in: scope, besides: passed, transaction)
-        var inStep: [Transaction.Due] = []
+        var inStep: [DueRows.Due] = []
         var leases = leasesLeft - leasesTaken
         for caller in Caller.open(to: store.role, leasing: true)
         where next[caller].map({ $0 <= transaction.now }) ?? false {
             let limit = caller.isLeased ? min(leases, RunnerMachine.batchLimit) : RunnerMachine.batchLimit
             let rows =
                 limit > 0
-                ? try transaction.due(in: scope, caller: caller, limit: limit, besides: passed) : []
+                ? try transaction.dueRows.due(in: scope, caller: caller, limit: limit, besides: passed) : []
             if caller.isLeased { leases -= rows.count }
             if caller.isLeased { due += rows } else { inStep += rows }
         }
@@ -34,15 +34,15 @@ extension HandlerRunner {
     /// - Parameter isCareful: Whether all that belongs to it is stored at once, so that its errors are those of this row.
     /// - Returns: A lease when the handler is to run under one, else nil.
     func deliver(
-        _ due: Transaction.Due, in scope: HandlerScope?, isCareful: Bool, _ transaction: Transaction
+        _ due: DueRows.Due, in scope: HandlerScope?, isCareful: Bool, _ transaction: Transaction
     ) throws -> Lease? {
         let hadDangling = transaction.connection.hasUnresolvedForeignKeys
         do {
-            let lease = try transaction.deliver(due, for: store, environment: environment(of: scope))
+            let lease = try transaction.dueRows.deliver(due, for: store, environment: environment(of: scope))
             if !hadDangling, transaction.connection.hasUnresolvedForeignKeys {
                 throw FailedRow(dangling: due.id)
             }
-            if isCareful { try transaction.storeLanes() }
+            if isCareful { try transaction.storeChanges() }
             return lease
         } catch let error as HandlerError where error.code == .noSuchHandler {
             // It has ended itself.
@@ -61,21 +61,22 @@ extension HandlerRunner {
     /// Rows whose connected time is over.
     private func expired(
         in scope: HandlerScope?, besides passed: PassedRows, _ transaction: Transaction
-    ) throws -> [Transaction.Due] {
-        guard isConnected(scope), let next = try transaction.nextConnectedDue(in: scope, besides: passed)
+    ) throws -> [DueRows.Due] {
+        guard isConnected(scope),
+            let next = try transaction.dueRows.nextConnectedDue(in: scope, besides: passed)
         else {
             return []
         }
         // Counted also when nothing expires, once in a while, or what passes would be forgotten.
-        let uncounted = try transaction.uncountedConnectedTime(of: scope)
-        var connected = try transaction.connectedTime(of: scope)
+        let uncounted = try transaction.connectedTime.uncounted(of: scope)
+        var connected = try transaction.connectedTime.time(of: scope)
         if next <= connected || uncounted >= Self.smallTick {
-            connected = try transaction.countConnectedTime(
+            connected = try transaction.connectedTime.count(
                 of: scope,
-                atMost: connectedTimeTick(left: next - connected) + Transaction.connectedTimeSlack)
+                atMost: connectedTimeTick(left: next - connected) + ConnectedTime.slack)
         }
         return next <= connected
-            ? try transaction.dueByConnectedTime(
+            ? try transaction.dueRows.dueByConnectedTime(
                 in: scope, connected, limit: RunnerMachine.batchLimit, besides: passed) : []
     }
 
@@ -103,8 +104,9 @@ extension HandlerRunner {
         }
         if isCourteous { times.wall = look(at: times.wall, in: scope, now: transaction.now) }
         if isStarved { loop.handle(.starved(scope, id, isServed: isServed)) }
-        if isConnected(scope), let next = try transaction.nextConnectedDue(in: scope, besides: passed) {
-            let left = next - (try transaction.connectedTime(of: scope))
+        if isConnected(scope), let next = try transaction.dueRows.nextConnectedDue(in: scope, besides: passed)
+        {
+            let left = next - (try transaction.connectedTime.time(of: scope))
             times.monotonic =
                 transaction.monotonic + min(max(.zero, left), connectedTimeTick(left: left))
         }
@@ -119,19 +121,19 @@ extension HandlerRunner {
     func restingTimes(
         of scope: HandlerScope?, _ isCourteous: Bool, besides passed: PassedRows, _ transaction: Transaction
     ) throws -> DueTimes? {
-        let next = try transaction.nextDue(in: scope, besides: passed)
+        let next = try transaction.dueRows.nextDue(in: scope, besides: passed)
         let wall = Caller.open(to: store.role, leasing: true).compactMap { next[$0] }.min()
         // Connected time is counted in the step.
         let look = isCourteous ? self.look(at: wall, in: scope, now: transaction.now) : wall
         guard look.map({ $0 > transaction.now }) ?? true,
             try !isConnected(scope)
-                || transaction.nextConnectedDue(in: scope, besides: passed) == nil
+                || transaction.dueRows.nextConnectedDue(in: scope, besides: passed) == nil
         else { return nil }
         return DueTimes(wall: look)
     }
 
     private func look(at due: Timestamp?, in scope: HandlerScope?, now: Timestamp) -> Timestamp? {
-        let hasOthers = store.isOnServer && store.hasOtherMachines
+        let hasOthers = store.traits.isShared && store.hasOtherMachines
         return loop.withMachine { $0.time(ofLookAt: due, in: scope, now: now, hasOthers: hasOthers) }
     }
 

@@ -56,7 +56,7 @@ public final class HandlerRunner: Sendable {
             try RunnerLoop(
                 store.time, slot: store.slotNumber,
                 .init(
-                    isMain: store.role == .main, isOnServer: store.isOnServer,
+                    isMain: store.role == .main, isShared: store.traits.isShared,
                     hasTurnedClock: store.time.onTurn != nil))
         }
         self.loop = loop
@@ -123,7 +123,7 @@ public final class HandlerRunner: Sendable {
         let isStarting = connect(scope)
         do {
             if isStarting { try store.recoverDead() }
-            let result = try storing { if isStarting { try $0.transaction.startConnectedTime(of: scope) } }
+            let result = try storing { if isStarting { try $0.transaction.connectedTime.start(of: scope) } }
             loop.handle(.marked([scope]))
             return result
         } catch {
@@ -141,20 +141,33 @@ public final class HandlerRunner: Sendable {
     ) throws {
         guard disconnect(scope) else { return try storing { _ in } }
         do {
-            try storing { try $0.transaction.stopConnectedTime(of: scope) }
+            try storing { try $0.transaction.connectedTime.stop(of: scope) }
         } catch {
-            try? store.step { try $0.transaction.stopConnectedTime(of: scope) }
+            try? store.step { try $0.transaction.connectedTime.stop(of: scope) }
             throw error
         }
     }
 
+    /// Starts the connected time of scopes in this process.
+    private func startConnectedTime(ofEach scopes: Set<HandlerScope?>) throws {
+        if scopes.isEmpty { return }
+        // First, so that the time since a death is not taken for time in which anything ran.
+        try store.recoverDead()
+        let hasPlaces = try store.step { step in
+            for scope in scopes { try step.transaction.connectedTime.start(of: scope) }
+            return try step.transaction.lanes.hasPlaces()
+        }
+        // An earlier process may have left places to handlers that no process calls.
+        if hasPlaces { loop.lookAtPlaces() }
+    }
+
     private func startConnectedTime(of scope: HandlerScope?) throws {
-        if connect(scope) { try store.startConnectedTime(of: [scope]) }
+        if connect(scope) { try startConnectedTime(ofEach: [scope]) }
         loop.handle(.marked([scope]))
     }
 
     private func stopConnectedTime(of scope: HandlerScope?) throws {
-        if disconnect(scope) { try store.step { try $0.transaction.stopConnectedTime(of: scope) } }
+        if disconnect(scope) { try store.step { try $0.transaction.connectedTime.stop(of: scope) } }
     }
 
     /// Counts a scope as connected. Returns whether its time is to be started.
@@ -257,8 +270,8 @@ public final class HandlerRunner: Sendable {
         if leases.isEmpty && living.isEmpty { return }
         do {
             try store.step { step in
-                for lease in leases { try step.transaction.giveBack(lease) }
-                for scope in living { try step.transaction.stopConnectedTime(of: scope) }
+                for lease in leases { try step.transaction.leases.giveBack(lease) }
+                for scope in living { try step.transaction.connectedTime.stop(of: scope) }
             }
         } catch {
             // The store gives the rows back when it goes, and another process when this one has died.
@@ -270,7 +283,7 @@ public final class HandlerRunner: Sendable {
         guard !isClosed else { throw HandlerError(.runnerClosed, "the runner was closed; make a new one") }
         guard let scopes = loop.withMachine({ [id] in $0.launch(id) }) else { return }
         do {
-            try store.startConnectedTime(of: scopes)
+            try startConnectedTime(ofEach: scopes)
         } catch {
             loop.withMachine { [id] in _ = $0.halt(id) }
             throw error

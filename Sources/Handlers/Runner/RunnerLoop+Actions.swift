@@ -22,14 +22,14 @@ extension RunnerLoop {
             for runner in runners { try runner.cancelLost() }
         case .hasten:
             let longest = store.registry.longestRetryDelay
-            try store.step { try $0.transaction.hasten(beyond: longest, limit: Self.searchLimit) }
+            try store.step { try $0.transaction.dueRows.hasten(beyond: longest, limit: Self.searchLimit) }
         case .survey(let includesParked):
             return .surveyed(try survey(store, includesParked: includesParked))
         case .look(let scopes, let isCourteous):
             return .looked(try look(at: scopes, in: store, isCourteous: isCourteous, for: runner))
         case .callParked(let parked):
             _ = try look(at: [parked.scope], in: store, requeueing: parked, for: runner)
-        case .findPlaces: return .found(try store.look { try $0.hasPlaces() })
+        case .findPlaces: return .found(try store.look { try $0.lanes.hasPlaces() })
         case .recallPlaces(let longest): return try recallPlaces(store, longest: longest, for: runner)
         case .prune(let last, let keeping):
             return .pruned(try prune(store, after: last, before: store.time.wall() - keeping))
@@ -44,17 +44,18 @@ extension RunnerLoop {
         handle(.wasBuried)
         let scopes = withMachine { $0.connectedScopes }
         connectedSlot = try store.step { step in
-            for scope in scopes { try step.transaction.startConnectedTime(of: scope) }
+            for scope in scopes { try step.transaction.connectedTime.start(of: scope) }
             return store.slotNumber
         }
     }
 
     private func survey(_ store: HandlerStore, includesParked: Bool) throws -> RunnerMachine.Survey {
         try store.look { transaction in
-            let waiting = try transaction.waitingScopes(Caller.open(to: store.role, leasing: true))
+            let waiting = try transaction.dueRows.waitingScopes(Caller.open(to: store.role, leasing: true))
             return RunnerMachine.Survey(
-                wall: waiting.wall, connected: waiting.connected, hasPlaces: try transaction.hasPlaces(),
-                parked: includesParked ? try transaction.parkedByOlder() : [])
+                wall: waiting.wall, connected: waiting.connected,
+                hasPlaces: try transaction.lanes.hasPlaces(),
+                parked: includesParked ? try transaction.repairs.parkedByOlder() : [])
         }
     }
 
@@ -63,7 +64,7 @@ extension RunnerLoop {
     ) throws -> RunnerMachine.Outcome {
         let callers = Caller.open(to: store.role, leasing: true).map(\.rawValue)
         let look = try store.step { step in
-            try step.transaction.recallPlaces(longest: longest) { scope, caller in
+            try step.transaction.lanes.recallPlaces(longest: longest) { scope, caller in
                 server(of: scope, for: runner) != nil && callers.contains(caller)
             }
         }
@@ -79,12 +80,12 @@ extension RunnerLoop {
         // Signals that nobody takes may come faster than one piece a minute would drop them.
         var pieces = 0
         while pieces < Self.mostPieces,
-            try store.step({ try $0.transaction.dropExpiredSignals(limit: Self.searchLimit) })
+            try store.step({ try $0.transaction.keys.dropExpiredSignals(limit: Self.searchLimit) })
         {
             pieces += 1
         }
         return try store.step {
-            try $0.transaction.pruneEndings(before: before, after: last, limit: Self.searchLimit)
+            try $0.transaction.repairs.pruneEndings(before: before, after: last, limit: Self.searchLimit)
         }
     }
 

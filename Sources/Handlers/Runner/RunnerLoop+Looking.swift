@@ -15,7 +15,7 @@ extension RunnerLoop {
     /// - Returns: The times of the scopes at which it has looked, which are the first of `scopes`.
     func look(
         at scopes: [HandlerScope?], in store: HandlerStore,
-        requeueing parked: Transaction.ParkedCalls? = nil, isCourteous: Bool = false,
+        requeueing parked: Repairs.ParkedCalls? = nil, isCourteous: Bool = false,
         for runner: HandlerRunner?
     ) throws -> [DueTimes] {
         var tries: [AnyHandlerID: Int] = [:]
@@ -37,7 +37,7 @@ extension RunnerLoop {
 
     private func quarantine(_ failed: FailedRow, in store: HandlerStore) throws {
         do {
-            try store.step { try $0.transaction.quarantine(failed.handler, failed.reason) }
+            try store.step { try $0.transaction.calls.quarantine(failed.handler, failed.reason) }
         } catch let error as HandlerError where error.code == .noSuchHandler {
             // Another process has ended it meanwhile.
         } catch let error where (error as? HandlerError)?.isStorageFailure != true {
@@ -50,7 +50,7 @@ extension RunnerLoop {
 
     private func lookOnce(
         at scopes: [HandlerScope?], in store: HandlerStore,
-        requeueing parked: Transaction.ParkedCalls?, isCourteous: Bool, isCareful: Bool,
+        requeueing parked: Repairs.ParkedCalls?, isCourteous: Bool, isCareful: Bool,
         for runner: HandlerRunner?
     ) throws -> [DueTimes] {
         let passed = withMachine { $0.passed }
@@ -62,7 +62,7 @@ extension RunnerLoop {
             var leases: [(runner: HandlerRunner, lease: Lease)] = []
             var count = 0
             let end = store.time.monotonic() + Self.stepTime
-            if let parked { try step.transaction.requeue(parked, limit: RunnerMachine.batchLimit) }
+            if let parked { try step.transaction.repairs.requeue(parked, limit: RunnerMachine.batchLimit) }
             for scope in scopes {
                 if let times = resting[scope] {
                     found.append(times)
@@ -75,7 +75,7 @@ extension RunnerLoop {
                 }
                 let before = leases.count
                 var placed: Int
-                var next = try step.transaction.nextDue(in: scope, besides: passed)
+                var next = try step.transaction.dueRows.nextDue(in: scope, besides: passed)
                 repeat {
                     placed = step.transaction.newDue.placed
                     let taken = leases.count { $0.runner === runner }
@@ -91,7 +91,7 @@ extension RunnerLoop {
                         if store.time.monotonic() >= end { break }
                     }
                     if !everythingDue.isEmpty {
-                        next = try step.transaction.nextDue(in: scope, besides: passed)
+                        next = try step.transaction.dueRows.nextDue(in: scope, besides: passed)
                     }
                     // A handler that has ended in this step gave its place in a lane to the next one, which is due now.
                 } while step.transaction.newDue.placed > placed && count < RunnerMachine.batchLimit
@@ -115,7 +115,7 @@ extension RunnerLoop {
         of scopes: [HandlerScope?], in store: HandlerStore, _ isCourteous: Bool, _ passed: PassedRows,
         for runner: HandlerRunner?
     ) throws -> [HandlerScope?: DueTimes] {
-        guard store.isOnServer else { return [:] }
+        guard store.traits.stepsAreCostly else { return [:] }
         return try store.look { transaction in
             var times: [HandlerScope?: DueTimes] = [:]
             for scope in scopes {

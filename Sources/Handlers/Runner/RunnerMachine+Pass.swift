@@ -33,7 +33,7 @@ extension RunnerMachine {
         /// Runners whose failures are to be stored.
         fileprivate var unsettled: [RunnerID] = []
         /// When the survey started, and what it found that older programs have parked.
-        fileprivate var surveyed: (start: Duration, parked: [Transaction.ParkedCalls], waiting: Survey)?
+        fileprivate var surveyed: (start: Duration, parked: [Repairs.ParkedCalls], waiting: Survey)?
         /// The scopes to look at; nil before they are known.
         fileprivate var ready: ArraySlice<HandlerScope?>?
         /// Those at which no look was possible.
@@ -58,7 +58,7 @@ extension RunnerMachine {
         /// The scopes with rows that wait for connected time.
         var connected: [HandlerScope] = []
         var hasPlaces = false
-        var parked: [Transaction.ParkedCalls] = []
+        var parked: [Repairs.ParkedCalls] = []
     }
 
     /// What is to be done next in a pass. Each is followed by ``RunnerMachine/ended(_:_:_:_:)``.
@@ -76,7 +76,7 @@ extension RunnerMachine {
         /// Calls what is due in scopes, in one step. `isCourteous` if other machines call first what they have stored.
         case look([HandlerScope?], isCourteous: Bool)
         /// Calls what older programs have parked.
-        case callParked(Transaction.ParkedCalls)
+        case callParked(Repairs.ParkedCalls)
         /// Looks whether handlers have places in lanes.
         case findPlaces
         /// Frees places that no process uses; `longest` is the longest time until the next time.
@@ -225,7 +225,7 @@ extension RunnerMachine {
         timetable.mark(nil)
         for scope in found.connected { timetable.mark(scope) }
         for (scope, due) in found.wall { _ = timetable.add(scope, DueTimes(wall: due)) }
-        let least = traits.isOnServer && !traits.hasTurnedClock ? Self.surveyPause : .zero
+        let least = traits.isShared && !traits.hasTurnedClock ? Self.surveyPause : .zero
         nextSurvey = now.monotonic + max((now.monotonic - start) * 4, least)
     }
 
@@ -250,11 +250,11 @@ extension RunnerMachine {
         return needsSurvey
     }
 
-    /// Frees places in lanes at most once in ``Transaction/placePatience``.
+    /// Frees places in lanes at most once in ``Lanes/placePatience``.
     private mutating func recall(_ pass: inout Pass, _ now: Now) -> Action? {
         if mayHavePlaces {
             mayHavePlaces = false
-            let earliest = recalledAt.map { $0 + Transaction.placePatience } ?? now.monotonic
+            let earliest = recalledAt.map { $0 + Lanes.placePatience } ?? now.monotonic
             nextRecall = min(nextRecall ?? earliest, earliest)
         }
         guard let next = nextRecall else { return nil }

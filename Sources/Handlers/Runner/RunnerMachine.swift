@@ -16,8 +16,8 @@ struct RunnerMachine {
     struct Traits {
         /// Whether the process is the main program: a worker has no time for what may be a long list.
         var isMain = true
-        /// Whether other machines commit all the time, and wait for each step.
-        var isOnServer = false
+        /// Whether other machines commit all the time, and call what they have stored.
+        var isShared = false
         /// Whether a clock is turned by hand: it may not go on while something waits for it.
         var hasTurnedClock = false
     }
@@ -305,8 +305,8 @@ struct RunnerMachine {
         let isAsked = new.isAnywhere || new.isLeaseLost
         if isAsked { areLeasesLost = true }
         // In a file the look that called a timer has found its next time, too.
-        let repeated = traits.isOnServer ? new.repeated : []
-        if traits.isOnServer {
+        let repeated = traits.isShared ? new.repeated : []
+        if traits.isShared {
             for time in repeated + [new.times[nil]?.wall].compactMap(\.self) { ownTimes.add(time) }
         }
         var isEarlier = isAsked
@@ -357,7 +357,7 @@ struct RunnerMachine {
     mutating func time(ofLookAt due: Timestamp?, in scope: HandlerScope?, now: Timestamp, hasOthers: Bool)
         -> Timestamp?
     {
-        guard scope == nil, traits.isOnServer else { return due }
+        guard scope == nil, traits.isShared else { return due }
         let look = ownTimes.look(at: due, now: now)
         return hasOthers && !traits.hasTurnedClock ? look : due
     }
@@ -365,6 +365,6 @@ struct RunnerMachine {
     /// Returns the interval for counting connected time: longer while the next deadline is far, so that an idle process can
     /// rest.
     func connectedTimeTick(left: Duration) -> Duration {
-        left / 2 > longestRest ? longestRest : Transaction.connectedTimeTick
+        left / 2 > longestRest ? longestRest : ConnectedTime.tick
     }
 }

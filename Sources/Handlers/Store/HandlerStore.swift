@@ -52,7 +52,7 @@ public final class HandlerStore: Sendable {
     package let system: SystemServices
     let log: HandlerLog?
     /// Slot of this store among the processes that have the file open.
-    let slot: any ProcessPresence
+    let slot: any StorePresence
     // Touched only while `lock` is held, except in `init`.
     private nonisolated(unsafe) let connection: Connection
     private let lock = Mutex<Void>(())
@@ -136,7 +136,7 @@ public final class HandlerStore: Sendable {
         slot = try database.takePlace { (slot, runningCall) throws(HandlerError) in
             try database.connection.recover(slot: slot, runningCall, now: time.wall())
         }
-        narrowedFiles = database.narrowedFiles + slot.narrowedFiles
+        narrowedFiles = database.narrowedFiles
         // After the place is taken: a move looks who has one after it has marked the store.
         if !toMove { try MoveMark.refuse(in: database.connection) }
         try recoverDead()
@@ -227,19 +227,6 @@ public final class HandlerStore: Sendable {
         }
     #endif
 
-    /// Starts the connected time of scopes in this process.
-    func startConnectedTime(of scopes: Set<HandlerScope?>) throws {
-        if scopes.isEmpty { return }
-        // First, so that the time since a death is not taken for time in which anything ran.
-        try recoverDead()
-        let hasPlaces = try step { step in
-            for scope in scopes { try step.transaction.startConnectedTime(of: scope) }
-            return try step.transaction.hasPlaces()
-        }
-        // An earlier process may have left places to handlers that no process calls.
-        if hasPlaces { listeners.lookAtPlaces() }
-    }
-
     /// Whether the calling thread is inside a step of this store.
     var isInStep: Bool { threadInStep.load(ordering: .relaxed) == ThreadID.current.number }
 
@@ -249,7 +236,7 @@ public final class HandlerStore: Sendable {
             "SELECT 1 FROM handler WHERE \(Transaction.State.parked.condition)"
         ) { _ in true }
         guard parked != nil else { return }
-        let count = try step { try $0.transaction.requeueKnown() }
+        let count = try step { try $0.transaction.repairs.requeueKnown() }
         guard count > 0 else { return }
         log?.write(.info, .handlers) { "\(count) handlers that an older program had parked are called again" }
     }
@@ -279,8 +266,10 @@ public final class HandlerStore: Sendable {
     /// Whether others have taken this process for dead, although it lives.
     var isFenced: Bool { slot.isFenced }
 
+    var traits: EngineTraits { database.traits }
+
     /// Whether the database is on a server, for whose steps other machines wait.
-    package var isOnServer: Bool { database.filePath.isEmpty }
+    package var isOnServer: Bool { traits.isShared }
 
     /// Whether other machines may have the database open.
     var hasOtherMachines: Bool { slot.hasOtherMachines }
@@ -363,7 +352,7 @@ public final class HandlerStore: Sendable {
         do {
             let result = try body(Step(transaction))
             if let failure = transaction.nestedFailure { throw failure }
-            try transaction.storeLanes()
+            try transaction.storeChanges()
             try Failpoint.beforeCommit.hit()
             try connection.commit()
             // Other processes may have rows to call, events to deliver, or wait for an ending.

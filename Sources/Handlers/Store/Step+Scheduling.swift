@@ -23,7 +23,7 @@ extension Step {
         in scope: HandlerScope? = nil
     ) throws(HandlerError) -> HandlerID<Context> {
         HandlerID(
-            of: try transaction.bind(
+            of: try transaction.handlers.bind(
                 handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope)))
     }
 
@@ -51,7 +51,7 @@ extension Step {
         in scope: HandlerScope? = nil
     ) throws(HandlerError) -> HandlerID<TimerFired> {
         HandlerID(
-            of: try transaction.bind(
+            of: try transaction.handlers.bind(
                 handler, kind: period == nil ? .once : .standing,
                 timing: try .init(timerAfter: delay, every: period, scope, now)))
     }
@@ -62,6 +62,6 @@ extension Step {
     /// - Returns: The time for which the scope was connected so far; it does not advance while the scope is connected in no process.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func connectedTime(of scope: HandlerScope? = nil) throws(HandlerError) -> Duration {
-        try transaction.connectedTime(of: scope)
+        try transaction.connectedTime.time(of: scope)
     }
 }

@@ -1,5 +1,22 @@
 /// Timers that follow a calendar: their rows, and their calls.
-extension Transaction {
+struct Calendars: HandlerFeature {
+    static let relations = Relations.calendar
+    let transaction: Transaction
+
+    func ended(_ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome) throws(HandlerError) {
+        try connection.write("DELETE FROM calendar WHERE handler = ?", [id])
+    }
+
+    /// Calls a timer that follows a calendar; its period is 0.
+    func deliver(
+        _ row: DueRow, _ definition: Definition?, _ call: StoredCall,
+        _ environment: (any HandlerEnvironment)?
+    ) throws -> Bool {
+        guard row.period == .zero else { return false }
+        try fire(row, call, environment)
+        return true
+    }
+
     /// Stores what a timer follows. One that follows the same rule already keeps its time.
     func set(_ rule: CalendarRule, _ missed: MissedTimes, of id: AnyHandlerID) throws {
         let next = rule.next(after: now)
@@ -20,10 +37,10 @@ extension Transaction {
             ON CONFLICT(handler) DO UPDATE SET
                 expression = excluded.expression, time_zone = excluded.time_zone, missed = excluded.missed
             """, [id, rule.expression, rule.timeZone, missed.stored])
-        if known == nil { try add(.calendar, to: id) }
+        if known == nil { try handlers.add(.calendar, to: id) }
         if let known {
             // Another program did not know its time zone.
-            if known.isParked { return try requeue(id) }
+            if known.isParked { return try repairs.requeue(id) }
             // A time that has come is called or missed by the rule that it belongs to.
             if let due = known.due, due <= now { return }
             let isSame = known.expression == rule.expression && known.timeZone == rule.timeZone
@@ -31,7 +48,7 @@ extension Transaction {
             if isSame, known.due ?? now <= next ?? now { return }
         }
         try plan(id, at: next)
-        newDue.isAnywhere = true
+        transaction.newDue.isAnywhere = true
     }
 
     /// Sets the time of the next call; none while it is paused.
@@ -49,7 +66,7 @@ extension Transaction {
         guard timer.isPaused != isPaused else { return }
         try connection.write("UPDATE calendar SET is_paused = ? WHERE handler = ?", [isPaused ? 1 : 0, id])
         try plan(id, at: timer.rule.next(after: now))
-        newDue.isAnywhere = true
+        transaction.newDue.isAnywhere = true
     }
 
     func runNow(_ id: AnyHandlerID) throws(HandlerError) {
@@ -61,11 +78,11 @@ extension Transaction {
                 .noSuchHandler,
                 "the timer \(id) is quarantined or parked; requeue it, and it is called at once")
         }
-        newDue.isAnywhere = true
+        transaction.newDue.isAnywhere = true
     }
 
     private func timer(_ id: AnyHandlerID) throws(HandlerError) -> CalendarTimer {
-        guard let timer = try Step(self).calendarTimer(id) else {
+        guard let timer = try Step(transaction).calendarTimer(id) else {
             throw HandlerError(
                 .noSuchHandler, "no timer with the row \(id) follows a calendar; schedule it with one")
         }
@@ -73,7 +90,7 @@ extension Transaction {
     }
 
     /// Calls a timer for one of its times, and sets the next, which may have passed, too.
-    func fire(
+    private func fire(
         _ row: DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
     ) throws {
         let timer: CalendarTimer
@@ -82,15 +99,15 @@ extension Transaction {
         } catch {
             guard error.code == .invalidCalendar || error.code == .noSuchHandler else { throw error }
             if let zone = try missingZone(of: row.id) { return try park(row, ParkedReason.zone(zone)) }
-            return try quarantine(row.id, StoredReason(error))
+            return try calls.quarantine(row.id, StoredReason(error))
         }
         let due = try row.input.map { try TimerFired(restoring: $0, in: nil).dueAt } ?? row.due ?? now
         let chosen = timer.missedTimes.call(timer.rule, due: due, now: now)
         // First, so that the handler may pause it, give it another calendar or have itself called again.
         try plan(row.id, at: chosen.next)
-        newDue.addRepeated(row.scope, chosen.next)
+        transaction.newDue.addRepeated(row.scope, chosen.next)
         guard let time = chosen.time else { return }
-        _ = try callStanding(
+        _ = try calls.callStanding(
             row.id, overrides: call.overrides ?? Record(),
             context: .given(
                 TimerFired(dueAt: time, missed: Int64(chosen.missed), environment: environment)))
@@ -113,7 +130,11 @@ extension Transaction {
         try connection.write(
             "UPDATE handler SET state = \(State.parked.sql), due = NULL, input = ?, reason = ? WHERE id = ?",
             [input, reason, row.id])
-        newDue.isParked = true
+        transaction.newDue.isParked = true
         log(.warning, .handlers) { "the timer \(row.id) ('\(row.name)') is parked: \(reason)" }
     }
+}
+
+extension TransactionTable {
+    var calendars: Calendars { Calendars(transaction: transaction) }
 }

@@ -1,7 +1,7 @@
 /// Keys of handlers, and signals to them.
-extension Transaction {
-    /// The maximum number of bytes of a key.
-    static let longestKey = 512
+struct Keys: TransactionTable {
+    let transaction: Transaction
+
     /// The maximum number of signals that wait for one key.
     static let maximumSignals = 1000
 
@@ -27,24 +27,11 @@ extension Transaction {
         }
     }
 
-    func give(_ key: String, to id: AnyHandlerID) throws(HandlerError) {
-        try connection.write("INSERT INTO handler_key(key, handler) VALUES (?, ?)", [key, id])
-    }
-
-    /// Frees the key of a handler.
-    ///
-    /// - Returns: Nil when another one has taken it.
-    func takeKey(of id: AnyHandlerID) throws(HandlerError) -> String? {
-        let key = try connection.first("SELECT key FROM handler_key WHERE handler = ?", [id]) { $0.text(0) }
-        try connection.write("DELETE FROM handler_key WHERE handler = ?", [id])
-        return key
-    }
-
     private func check(_ key: String) throws(HandlerError) {
-        guard Name(key).isName(ofBytes: Self.longestKey) else {
+        guard Name(key).isName(ofBytes: NameBounds.key) else {
             throw HandlerError(
                 .invalidKey,
-                "a key has 1 to \(Self.longestKey) bytes and no U+0000; this one has \(key.utf8.count) bytes")
+                "a key has 1 to \(NameBounds.key) bytes and no U+0000; this one has \(key.utf8.count) bytes")
         }
     }
 
@@ -59,7 +46,7 @@ extension Transaction {
         if let other = try holder(of: key) {
             let isSame = canonical(other.name) == canonical(handler.storedName) && other.kind == kind.rawValue
             if rule == .keep, isSame {
-                if let isOrdered { try setOrdered(isOrdered, of: other.id) }
+                if let isOrdered { try handlers.setOrdered(isOrdered, of: other.id) }
                 return other.id
             }
             guard rule == .replace else { throw taken(key, by: other, isSame ? nil : handler.name) }
@@ -67,7 +54,7 @@ extension Transaction {
             // The invalidation handler may have bound another one.
             if let other = try holder(of: key) { throw taken(key, by: other, nil) }
         }
-        let id = try bind(
+        let id = try handlers.bind(
             handler, kind: kind, timing: timing, key: key, relations: isOrdered == true ? .ordered : [])
         if let definition = registry.definition(named: handler.storedName), definition.takesSignals {
             try deliverEarlySignals(key, to: id, definition, kind, timing.scope)
@@ -86,11 +73,11 @@ extension Transaction {
 
     private func replace(_ other: KeyHolder) throws {
         // Its invalidation may fail and be tried again, and does not hold the key meanwhile.
-        _ = try takeKey(of: other.id)
+        _ = try handlers.takeKey(of: other.id)
         if other.scope == nil {
-            _ = try invalidate(other.id, reason: .replaced, overrides: [:], environment: nil)
+            _ = try invalidations.invalidate(other.id, reason: .replaced, overrides: [:], environment: nil)
         } else {
-            try invalidateLater(other.id, StoredCall(.invalidated, reason: .replaced))
+            try invalidations.invalidateLater(other.id, StoredCall(.invalidated, reason: .replaced))
         }
     }
 
@@ -109,10 +96,10 @@ extension Transaction {
             try keep(signal.bytes, for: key, time)
             return nil
         }
-        let context = ContextSource.given(signal)
+        let context = HandlerCalls.ContextSource.given(signal)
         return holder.kind == Kind.standing.rawValue
-            ? try callStanding(holder.id, overrides: [:], context: context)
-            : try end(holder.id, .result, overrides: [:], context: context)
+            ? try calls.callStanding(holder.id, overrides: [:], context: context)
+            : try calls.end(holder.id, .result, overrides: [:], context: context)
     }
 
     private func keep(_ value: [UInt8], for key: String, _ time: Duration) throws(HandlerError) {
@@ -148,13 +135,13 @@ extension Transaction {
         guard kind == .once else {
             // It may end itself, or give its key to another one.
             while try holder(of: key)?.id == id, let value = try takeEarlySignal(key) {
-                _ = try callStanding(id, overrides: [:], context: .given(Signal(bytes: value)))
+                _ = try calls.callStanding(id, overrides: [:], context: .given(Signal(bytes: value)))
             }
             return
         }
         // By a runner: in this step, handlers that bind each other for many signals would be nested as deeply.
         guard let value = try takeEarlySignal(key) else { return }
-        try queue(id, calledWith: value, Caller(definition), scope)
+        try handlers.queue(id, calledWith: value, Caller(definition), scope)
     }
 
     /// Drops signals whose handler was not bound in time.
@@ -167,7 +154,6 @@ extension Transaction {
     }
 }
 
-extension ForeignText {
-    /// Whether it has 1 to `longest` bytes of UTF-8, without U+0000.
-    func isName(ofBytes longest: Int) -> Bool { 1...longest ~= utf8.count && !utf8.contains(0) }
+extension TransactionTable {
+    var keys: Keys { Keys(transaction: transaction) }
 }

@@ -1,9 +1,11 @@
 /// Repair of quarantined and parked handlers, and removal of old endings.
-extension Transaction {
+struct Repairs: TransactionTable {
+    let transaction: Transaction
+
     /// Requeues a quarantined or parked handler with its stored call.
     func requeue(_ id: AnyHandlerID) throws {
         guard try requeue("id = ?", [id]) == 1 else {
-            guard let state = try state(of: id) else { throw try noSuchHandler(id) }
+            guard let state = try handlers.state(of: id) else { throw try handlers.noSuchHandler(id) }
             throw HandlerError(
                 .noSuchHandler,
                 "the handler \(id) is \(HandlerStatus.State(state).rawValue), not quarantined or parked; there is nothing to requeue"
@@ -77,14 +79,8 @@ extension Transaction {
             WHERE state <> \(State.pending.sql) AND state IN (\(State.parked.sql), \(State.quarantined.sql))
                 AND \(condition)
             """, [now] + values)
-        if count > 0 { newDue.isAnywhere = true }
+        if count > 0 { transaction.newDue.isAnywhere = true }
         return count
-    }
-
-    func state(of id: AnyHandlerID) throws(HandlerError) -> State? {
-        try connection.first("SELECT state FROM handler WHERE id = ?", [id]) {
-            State(rawValue: $0.integer(0))
-        } ?? nil
     }
 
     /// The maximum number of stored endings, regardless of age: a stranger's message may end a handler.

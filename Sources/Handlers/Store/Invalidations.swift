@@ -1,5 +1,7 @@
 /// Invalidating handlers, and those bound as their arguments.
-extension Transaction {
+struct Invalidations: TransactionTable {
+    let transaction: Transaction
+
     func invalidate(
         _ id: AnyHandlerID, _ outcome: Outcome = .invalidated, reason: InvalidationReason, overrides: Record,
         environment: (any HandlerEnvironment)?
@@ -7,28 +9,24 @@ extension Transaction {
         let invalidated = { (name: Name) in
             Invalidation(reason: reason, handler: name.string, environment: environment)
         }
-        return try attempt(
+        return try calls.attempt(
             StoredCall(outcome, reason: reason, overrides: overrides), invalidated(""),
-            claim: {
-                try claim(
-                    id,
-                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, state FROM handler WHERE id = ?"
-                )
-            },
+            claim: { try handlers.claim(id, .toInvalidate) },
             run: { stored, _ in
                 let invalidation = invalidated(stored.name)
                 try Failpoint.beforeInvalidation.hit()
                 try refuseDeadlyInvalidation(stored)
-                try marking(stored, invalidation) {
-                    if stored.relations.contains(.workflow) { try compensate(id, invalidation) }
+                try calls.marking(stored, invalidation) {
+                    try forEachFeature(of: stored.relations) { feature in
+                        try feature.invalidating(id, invalidation)
+                    }
                     try invalidate(
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes, invalidation,
                         overrides)
                 }
-                try bury(id, stored, outcome, reason, result)
+                try handlers.bury(id, stored, outcome, reason, transaction.result)
                 return nil
-            },
-            storeUnfinished: { stored, unfinished in try keep(id, unfinished, stored) })
+            })
     }
 
     /// Invalidates a handler inside the one that runs now, in its savepoint.
@@ -36,8 +34,8 @@ extension Transaction {
         _ held: Durable<Context>, reason: InvalidationReason, overrides: Record,
         environment: (any HandlerEnvironment)?
     ) throws {
-        try notingFailure(of: held.storedName) {
-            try goingDeeper {
+        try transaction.notingFailure(of: held.storedName) {
+            try transaction.goingDeeper {
                 try invalidate(
                     held.storedName, held.arguments, orElseBytes: held.orElseBytes,
                     Invalidation(reason: reason, handler: held.name, environment: environment), overrides)
@@ -57,8 +55,8 @@ extension Transaction {
             let orElse = try ArgumentCoding.orElse(orElseBytes, of: name.string)
             handedOn = try NestedHandler.all(in: orElse.arguments, of: orElse.storedName)
             // A compensation has as much time as it needs.
-            try binding(.outsideOfChains) {
-                try run(
+            try transaction.binding(.outsideOfChains) {
+                try calls.run(
                     orElse,
                     context: Invalidation(
                         reason: invalidation.reason, handler: name.string,
@@ -72,7 +70,7 @@ extension Transaction {
                 handedOn.remove(at: index)
                 continue
             }
-            try goingDeeper {
+            try transaction.goingDeeper {
                 try invalidate(
                     inner.name, inner.arguments, orElseBytes: inner.orElseBytes, invalidation, Record())
             }
@@ -114,34 +112,22 @@ extension Transaction {
         }
         guard let found else { return }
         try makeDue(call, because: reason, where: "id = ?", [id])
-        newDue.add(found.scope, wall: now)
-        if found.isLeased { newDue.isLeaseLost = true }
-    }
-
-    /// Has a runner cancel handlers, each in its turn.
-    ///
-    /// Those whose chain's time is over end by that, whether its alarm has come to them or not.
-    ///
-    /// - Parameter rows: Selects them by the row of the handler that has ended.
-    func cancelLater(_ rows: String, _ ended: AnyHandlerID) throws(HandlerError) {
-        let (canceled, over) = (StoredCall(.invalidated, reason: .cancelled), Self.chainLimitCall)
-        var count = try makeDue(over, where: "id IN (\(rows)) AND \(Self.isOver)", [ended, now])
-        count += try makeDue(
-            canceled, where: "id IN (\(rows)) AND call IS DISTINCT FROM ?", [ended, over.bytes()])
-        guard count > 0 else { return }
-        newDue.isAnywhere = true
-        newDue.isLeaseLost = true
+        transaction.newDue.add(found.scope, wall: now)
+        if found.isLeased { transaction.newDue.isLeaseLost = true }
     }
 
     /// Makes handlers due, to be invalidated.
     ///
     /// - Returns: Their number.
     @discardableResult
-    private func makeDue(
+    func makeDue(
         _ call: StoredCall, because reason: String? = nil, where condition: String,
         _ values: [any SQLConvertible]
     ) throws(HandlerError) -> Int {
-        try freeKeys(ofWaitsOf: "SELECT id FROM handler WHERE \(condition)", values)
+        for feature in HandlerFeatures.all {
+            try feature.init(transaction: transaction).canceling(
+                "SELECT id FROM handler WHERE \(condition)", values)
+        }
         let set: [any SQLConvertible] = [now, Caller.inStep.rawValue, try call.bytes(), reason]
         return try connection.execute(
             """
@@ -153,11 +139,11 @@ extension Transaction {
 
     /// Ends a row without running anything.
     func discard(_ id: AnyHandlerID) throws(HandlerError) {
-        let stored = try claim(id, Self.selectAny)
-        runsNothing = true
-        defer { runsNothing = false }
-        try bury(id, stored, .invalidated, .discarded)
-        try failWait(of: stored)
+        let stored = try handlers.claim(id, .any)
+        transaction.runsNothing = true
+        defer { transaction.runsNothing = false }
+        try handlers.bury(id, stored, .invalidated, .discarded)
+        for feature in HandlerFeatures.all { try feature.init(transaction: transaction).discarded(stored) }
     }
 }
 
