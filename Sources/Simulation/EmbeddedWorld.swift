@@ -68,9 +68,16 @@ package final class EmbeddedWorld: SimulationWorld {
             if n % share == 0 { try? node.publish(to: account) }
         }
         notebook.stopSending()
+        awaitServer()
     }
 
-    package func answerLater() { notebook.answerLater(bot) }
+    package func answerLater() {
+        notebook.answerLater(bot)
+        awaitServer()
+    }
+
+    /// Waits until the server has everything that was sent: a worker that comes before that is done with less.
+    private func awaitServer() { server.update { _ in } }
 
     package func sentCount() -> Int { notebook.sentCount }
 
