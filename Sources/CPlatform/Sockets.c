@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#ifdef __linux__
+#if defined(__linux__) && !defined(DH_KQUEUE)
 
 int dh_prepare_socket(int descriptor) {
     int flags = fcntl(descriptor, F_GETFL);
@@ -26,11 +26,15 @@ int dh_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC 
 // A program that another thread starts between the call that opens a descriptor and this one inherits it: Darwin has no flags for
 // socket(2) and no accept4.
 int dh_prepare_socket(int descriptor) {
-    int on = 1;
     int flags = fcntl(descriptor, F_GETFL);
     if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) return -1;
     if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) < 0) return -1;
+#ifdef SO_NOSIGPIPE
+    int on = 1;
     return setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#else
+    return 0;
+#endif
 }
 
 /// Closes the descriptor if that fails.

@@ -1,3 +1,5 @@
+import CPlatform
+
 #if canImport(Darwin)
     import Darwin
 #else
@@ -85,7 +87,7 @@ extension StreamSocket {
             let opened = try OpenFile(folder: String(path[..<slash]))
             #if canImport(Darwin)
                 usable = String(path[path.index(after: slash)...])
-            #else
+            #elseif !DH_KQUEUE
                 usable = "/proc/self/fd/\(opened.descriptor)/\(path[path.index(after: slash)...])"
             #endif
             folder = opened

@@ -138,7 +138,7 @@ package final class StreamSocket: Sendable {
     ///
     /// The system forgets the wish, so it is made before each wait (tcp(7)). Darwin has no such wish.
     package func acknowledgeAtOnce() {
-        #if !canImport(Darwin)
+        #if !canImport(Darwin) && !DH_KQUEUE
             set(TCP_QUICKACK, UInt32(1))
         #endif
     }

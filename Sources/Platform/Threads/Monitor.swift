@@ -3,6 +3,9 @@
 #else
     import Glibc
 #endif
+#if DH_KQUEUE
+    import KqueueShim
+#endif
 
 /// State with its lock and a condition to wait for.
 ///
@@ -19,7 +22,7 @@ package final class Monitor<State>: @unchecked Sendable {
         pthread_mutex_init(mutex, nil)
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
-        #if !canImport(Darwin)
+        #if !canImport(Darwin) && !DH_KQUEUE
             // A wait must not end early or late because somebody sets the machine's clock.
             pthread_condattr_setclock(&attributes, SystemTime.monotonic)
         #endif
@@ -75,7 +78,7 @@ package final class Monitor<State>: @unchecked Sendable {
 
     /// - Returns: 0, ETIMEDOUT or another error.
     private func waitForSignal(until end: timespec) -> Int32 {
-        #if canImport(Darwin)
+        #if canImport(Darwin) || DH_KQUEUE
             // A condition has no choice of clock there: a wait until a time follows the wall clock, a wait for a time does not.
             var (now, rest) = (timespec(), timespec())
             clock_gettime(SystemTime.monotonic, &now)

@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// The processor time that this thread needs, in milliseconds: a busy machine leaves it alone.
 func processorTime(_ body: () throws -> Void) rethrows -> Double {
