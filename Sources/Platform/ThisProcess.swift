@@ -33,7 +33,7 @@ package enum ThisProcess {
                 let size = text.withUnsafeMutableBytes({ try? file.read(into: $0, at: 0) })
             else { return nil }
         #endif
-        let digits = String(decoding: text.prefix(size), as: UTF8.self).filter(\.isHexDigit).lowercased()
+        let digits = String(decoding: text.prefix(size), as: UTF8.self).filter { $0.isHexDigit }.lowercased()
         return digits.count == 32 ? digits : nil
     }
 

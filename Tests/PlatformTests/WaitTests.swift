@@ -178,11 +178,15 @@ import Testing
     }
 
     private static func threadName() -> String {
-        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer in
-            buffer.initialize(repeating: 0)
-            pthread_getname_np(pthread_self(), buffer.baseAddress!, buffer.count)
-            return String(cString: buffer.baseAddress!)
-        }
+        #if canImport(Darwin)
+            withUnsafeTemporaryAllocation(of: CChar.self, capacity: 64) { buffer in
+                buffer.initialize(repeating: 0)
+                pthread_getname_np(pthread_self(), buffer.baseAddress!, buffer.count)
+                return String(cString: buffer.baseAddress!)
+            }
+        #else
+            String(KernelFile.text("/proc/thread-self/comm").dropLast())
+        #endif
     }
 
     @Test("H14 a thread that is to run no signal handler blocks signals, and its starter does not")
