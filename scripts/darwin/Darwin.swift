@@ -1,17 +1,27 @@
-// What Apple's own Darwin module adds to its headers for Swift: variadic functions, and macros with casts or conditions. Only types
-// are checked against it, except in Embedded Swift (CalledFromSwift.c).
+// What Apple's own Darwin module adds to its headers for Swift: variadic functions, and macros with casts or conditions. A wrong type
+// here hides a wrong call.
 @_exported import Darwin
+
+@_extern(c, "dh_open") func dh_open(_ path: UnsafePointer<CChar>, _ flags: Int32, _ mode: Int32) -> Int32
+@_extern(c, "dh_fcntl") func dh_fcntl(_ descriptor: Int32, _ command: Int32, _ value: Int) -> Int32
 
 public var errno: Int32 {
     get { __error().pointee }
     set { __error().pointee = newValue }
 }
 
-public func open(_ path: UnsafePointer<CChar>, _ flags: Int32, _ mode: mode_t) -> Int32 { fatalError() }
-public func fcntl(_ descriptor: Int32, _ command: Int32) -> Int32 { fatalError() }
-public func fcntl(_ descriptor: Int32, _ command: Int32, _ value: Int32) -> Int32 { fatalError() }
+public func open(_ path: UnsafePointer<CChar>, _ flags: Int32, _ mode: mode_t) -> Int32 {
+    dh_open(path, flags, Int32(mode))
+}
+
+public func fcntl(_ descriptor: Int32, _ command: Int32) -> Int32 { dh_fcntl(descriptor, command, 0) }
+
+public func fcntl(_ descriptor: Int32, _ command: Int32, _ value: Int32) -> Int32 {
+    dh_fcntl(descriptor, command, Int(value))
+}
+
 public func fcntl(_ descriptor: Int32, _ command: Int32, _ pointer: UnsafeMutableRawPointer) -> Int32 {
-    fatalError()
+    dh_fcntl(descriptor, command, Int(bitPattern: pointer))
 }
 
 public var MAP_FAILED: UnsafeMutableRawPointer! { UnsafeMutableRawPointer(bitPattern: -1) }
