@@ -47,7 +47,7 @@ HEAD = """# Targets and folders
 
 Drawn by `scripts/arrows.py`; `make check` fails when it is not up to date, when an arrow between targets points down, when
 folders of one target form a cycle that [the list of what is not tidy yet](tidy.md) does not name, or when a target of the library
-imports Glibc past Platform. An arrow says "knows": it names a type, a nested type, a member or a function that is declared
+imports Glibc or Darwin past Platform. An arrow says "knows": it names a type, a nested type, a member or a function that is declared
 there. `scripts/arrows.py --why Handlers/Store Handlers/Lanes` prints the names of one arrow.
 
 """

@@ -264,7 +264,7 @@ def c_files():
 
 def compile_embedded(target, module, path, *files):
     """Compiles Swift without its runtime library, which the toolchain has for Apple's processors alone."""
-    run(f"{TOOLS}/swiftc", "-c", "-wmo", "-parse-as-library", "-swift-version", "6", "-target", target, "-sdk", SDK,
+    run(f"{TOOLS}/swiftc", "-c", "-O", "-wmo", "-parse-as-library", "-swift-version", "6", "-target", target, "-sdk", SDK,
         "-enable-experimental-feature", "Embedded", "-enable-experimental-feature", "Extern", "-package-name", "durable", "-module-name", module,
         "-module-cache-path", os.path.join(WORK, "cache"), "-Xcc", f"-fmodule-map-file={WORK}/foreign/module.modulemap", *files, "-o", path)
     return path
