@@ -553,7 +553,7 @@ if kqueue != nil {
 if isOnMac || kqueue == "platform" {
     let tests =
         isOnMac
-        ? ["HandlerMacrosTests", "IQTrackerTests", "PlatformTests", "XMPPCoreTests"] : ["PlatformTests"]
+        ? ["HandlerMacrosTests", "IQTrackerTests", "PlatformTests"] : ["PlatformTests"]
     var kept = Set(tests)
     package.targets.removeAll { $0.name == "TestSupport" }
     // Homebrew may not have libomemo-c.

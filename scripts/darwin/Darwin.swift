@@ -32,3 +32,4 @@ public var S_IFSOCK: mode_t { 0o140000 }
 public var CLOCK_REALTIME: clockid_t { _CLOCK_REALTIME }
 public var CLOCK_MONOTONIC_RAW: clockid_t { _CLOCK_MONOTONIC_RAW }
 public var CLOCK_UPTIME_RAW: clockid_t { _CLOCK_UPTIME_RAW }
+public var CLOCK_THREAD_CPUTIME_ID: clockid_t { _CLOCK_THREAD_CPUTIME_ID }

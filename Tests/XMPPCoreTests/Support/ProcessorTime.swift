@@ -1,8 +1,4 @@
-#if canImport(Darwin)
-    import Darwin
-#else
-    import Glibc
-#endif
+import Glibc
 
 /// The processor time that this thread needs, in milliseconds: a busy machine leaves it alone.
 func processorTime(_ body: () throws -> Void) rethrows -> Double {
