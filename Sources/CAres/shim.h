@@ -4,6 +4,7 @@
 #define CARES_NO_DEPRECATED
 #include <ares.h>
 #include <netdb.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/time.h>
