@@ -329,7 +329,10 @@ def record_source(name):
 # MARK: - All of it
 
 def main():
-    reason = fetch()
+    try:
+        reason = fetch()
+    except Failed as failed:
+        sys.exit(f"darwin: the headers are not the ones of {LOCK}:\n{failed}")
     if reason:
         print(f"darwin: Apple's headers cannot be fetched, so nothing was checked for Apple's systems: {reason}")
         return
