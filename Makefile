@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup pushwake build demo test check schema bench fuzz torture world fleet fleet-server docs format lint clean
+.PHONY: help setup pushwake build demo test check darwin schema bench fuzz torture world fleet fleet-server docs format lint clean
 
 FORMATTED := Package.swift Benchmarks Fuzz Sources Tests Snippets
 
@@ -27,8 +27,9 @@ test: ## build and run every test, each of which must run; ONLY=prefix for a par
 	@scripts/setup.sh test
 	@swift build --build-tests
 	@scripts/test.py $(ONLY)
+	@$(if $(ONLY),,scripts/kqueue.sh)
 
-check: lint test ## what must hold before a merge: format, no arrow down, no new cycle, no system call past Platform, lengths, nothing dead, words, true pages, examples that compile, no warning, every test passed, worlds that are the same in debug and release
+check: lint test darwin ## what must hold before a merge: format, no arrow down, no new cycle, no system call past Platform, lengths, nothing dead, words, true pages, examples that compile, no warning, every test passed, types that are right on Apple's systems, worlds that are the same in debug and release
 	@scripts/arrows.py --self-test
 	@scripts/arrows.py --check
 	@scripts/tidy.py --self-test
@@ -36,6 +37,9 @@ check: lint test ## what must hold before a merge: format, no arrow down, no new
 	@scripts/pages.py --check
 	@scripts/examples.py
 	@scripts/world-digests.sh
+
+darwin: ## type-check the library for macOS and iOS, and link its system calls into a program for macOS; nothing runs there
+	@scripts/darwin.py
 
 schema: ## write handlers.lock anew, after a change of a stored handler that was meant
 	@HANDLERS_LOCK=write swift test --disable-xctest --filter HandlersLockTests

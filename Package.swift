@@ -71,8 +71,16 @@ let bindsAtStart: [LinkerSetting] = [
 
 // MARK: - Targets
 
+#if canImport(Darwin)
+    let isOnMac = true
+#else
+    let isOnMac = false
+#endif
+
 let package = Package(
     name: "durable-handlers",
+    // What Mutex, Atomic and TaskExecutor need. docs/internals/darwin.md says what is known about Apple's systems.
+    platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "Handlers", targets: ["Handlers"]),
         .library(name: "HandlerMacrosSupport", targets: ["HandlerMacrosSupport"]),
@@ -100,19 +108,30 @@ let package = Package(
     ],
     dependencies: packageDependencies,
     targets: [
-        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
-        .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
-        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(name: "CAres", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
+        // Apple's SDKs have these two.
+        .systemLibrary(
+            name: "CSQLite", pkgConfig: isOnMac ? nil : "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(
+            name: "CXML2", pkgConfig: isOnMac ? nil : "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
+        .systemLibrary(
+            name: "COpenSSL", pkgConfig: "openssl",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3", "pkgconf"])]),
+        .systemLibrary(
+            name: "CAres", pkgConfig: "libcares",
+            providers: [.apt(["libc-ares-dev"]), .brew(["c-ares", "pkgconf"])]),
         // Only HandlersPostgres, its tests and its benchmarks may depend on it. Of the commands, pushwake-postgres links it.
-        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(
+            name: "CPostgres", pkgConfig: "libpq",
+            providers: [.apt(["libpq-dev"]), .brew(["libpq", "pkgconf"])]),
         // Only Upload and its tests may depend on it.
-        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(
+            name: "CCurl", pkgConfig: "libcurl",
+            providers: [.apt(["libcurl4-openssl-dev"]), .brew(["curl", "pkgconf"])]),
         // GPL, version 3: only Omemo, its tests and its benchmarks may depend on it.
         .systemLibrary(name: "COmemo", pkgConfig: "libomemo-c", providers: [.apt(["libomemo-c-dev"])]),
         .target(name: "CHandlerRecords"),
         .target(name: "CPlatform"),
-        // The system calls: no other target of the library imports Glibc. docs/internals/darwin.md lists what a port must replace.
+        // The system calls of Linux and Darwin: no other target of the library imports Glibc or Darwin.
         .target(name: "Platform", dependencies: ["CPlatform"]),
         // `Timestamp`, `ForeignText` and other types that Handlers and XMPPCore both use. Neither of them depends on the other.
         .target(name: "Timestamps", dependencies: ["Platform"]),
@@ -216,10 +235,11 @@ let package = Package(
             // These flags save a megabyte of relocations and a megabyte of exported names, in processes with limited memory.
             // Exported names would also keep unused code.
             linkerSettings: [
-                .unsafeFlags([
-                    "-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs", "-Xlinker",
-                    "--no-export-dynamic",
-                ])
+                .unsafeFlags(
+                    [
+                        "-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs", "-Xlinker",
+                        "--no-export-dynamic",
+                    ], .when(platforms: [.linux]))
             ]),
 
         // The program of `pushwake world`. It is separate from pushwake, because it takes over the executor of its process.
@@ -511,8 +531,53 @@ if environment["FUZZING"] == nil {
             name: "fuzz", dependencies: fuzzed + ["CLibFuzzer"], path: "Fuzz/Sources",
             sources: ["Targets", "Fuzzer"],
             // The default linker fails at what AddressSanitizer exports.
-            linkerSettings: [.unsafeFlags(["-use-ld=lld"])]),
+            linkerSettings: [.unsafeFlags(["-use-ld=lld"], .when(platforms: [.linux]))]),
     ]
+}
+
+// Runs Darwin's part of Platform on Linux, over a kqueue made of epoll: `HANDLERS_KQUEUE=platform` for its tests alone,
+// `HANDLERS_KQUEUE=all` for everything.
+let kqueue = environment["HANDLERS_KQUEUE"]
+if kqueue != nil {
+    package.targets.append(
+        .target(name: "KqueueShim", path: "Tests/KqueueShim", publicHeadersPath: "include"))
+    for target in package.targets {
+        if ["CPlatform", "Platform"].contains(target.name) { target.dependencies.append("KqueueShim") }
+        if target.name == "CPlatform" { target.cSettings = [.define("DH_KQUEUE")] }
+        if ["Platform", "PlatformTests"].contains(target.name) {
+            target.swiftSettings = [.define("DH_KQUEUE")]
+        }
+    }
+}
+
+// A Mac builds the libraries and the macro, and runs the tests that need no servers and no other programs: the rest calls Linux itself.
+if isOnMac || kqueue == "platform" {
+    let tests =
+        isOnMac
+        ? ["HandlerMacrosTests", "IQTrackerTests", "PlatformTests"] : ["PlatformTests"]
+    var kept = Set(tests)
+    package.targets.removeAll { $0.name == "TestSupport" }
+    // Homebrew may not have libomemo-c.
+    let hasOmemo = ["/opt/homebrew", "/usr/local"].contains {
+        FileManager.default.fileExists(atPath: $0 + "/include/omemo")
+    }
+    package.products.removeAll {
+        !isOnMac || $0 is Product.Executable || !hasOmemo && $0.name == "Omemo"
+    }
+    kept.formUnion(package.products.compactMap { $0 as? Product.Library }.flatMap(\.targets))
+    while true {
+        let needed = package.targets.filter { kept.contains($0.name) }.flatMap(\.dependencies).compactMap {
+            dependency -> String? in
+            if case .byNameItem(let name, _) = dependency { name } else { nil }
+        }
+        if kept.isSuperset(of: needed) { break }
+        kept.formUnion(needed)
+    }
+    package.targets.removeAll { !kept.contains($0.name) }
+    package.targets.append(
+        .target(
+            name: "TestSupport", path: "Tests/TestSupport",
+            sources: ["RealDisk.swift", "TemporaryFolder.swift"]))
 }
 
 /// Debug builds of what the tests run are optimized, with assertions: they run several times as fast, and so do the tests.

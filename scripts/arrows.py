@@ -24,7 +24,7 @@ from swift_source import TYPES, called_with, fits, is_name
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "internals", "targets.md")
 # Platform, the command, and what starts and measures child processes. All of Foundation brings Glibc along; FoundationEssentials
-# does not.
+# does not, and where there is none (Darwin) Foundation stands for it.
 SYSTEM_CALLERS = ("Platform/", "PushwakeCommands/", "WorldCommands/", "pushwake/", "pushwake-omemo/", "TestServers/Processes/",
                   "Simulation/MemoryGroup", "Simulation/ProcessMemory")
 SYSTEM = {"Glibc", "Musl", "Darwin", "Foundation", "CPlatform"}
@@ -47,7 +47,7 @@ HEAD = """# Targets and folders
 
 Drawn by `scripts/arrows.py`; `make check` fails when it is not up to date, when an arrow between targets points down, when
 folders of one target form a cycle that [the list of what is not tidy yet](tidy.md) does not name, or when a target of the library
-imports Glibc past Platform. An arrow says "knows": it names a type, a nested type, a member or a function that is declared
+imports Glibc or Darwin past Platform. An arrow says "knows": it names a type, a nested type, a member or a function that is declared
 there. `scripts/arrows.py --why Handlers/Store Handlers/Lanes` prints the names of one arrow.
 
 """
@@ -421,8 +421,15 @@ def system_imports(library, target):
             for index, token in enumerate(tokens[:-1]):
                 if token == "import" and index in source.names:
                     at = index + 2 if tokens[index + 1] in ("struct", "class", "enum", "func", "var", "typealias", "protocol") else index + 1
-                    if tokens[at] in SYSTEM:
+                    if tokens[at] in SYSTEM and not (tokens[at] == "Foundation" and is_substitute(tokens, index)):
                         yield source.name, tokens[at]
+
+
+def is_substitute(tokens, index):
+    """Whether an import stands where FoundationEssentials cannot be imported."""
+    while index and tokens[index - 1] in swift_source.ACCESS:
+        index -= 1
+    return tokens[max(0, index - 3):index] == ["import", "FoundationEssentials", "#else"]
 
 
 # MARK: - Self-test
@@ -491,7 +498,9 @@ def self_test():
     }.items() if not holds]
     found = Library()
     found.add("T", ".", swift_source.Source("Sources/T/T.swift", "// import Glibc\npublic import Foundation\nimport struct Glibc.stat\nimport FoundationEssentials\n"))
-    if list(system_imports(found, "T")) != [("Sources/T/T.swift", "Foundation"), ("Sources/T/T.swift", "Glibc")]:
+    found.add("T", ".", swift_source.Source(
+        "Sources/T/U.swift", "#if canImport(FoundationEssentials)\npublic import FoundationEssentials\n#else\npublic import Foundation\n#endif\nimport Darwin\n"))
+    if list(system_imports(found, "T")) != [("Sources/T/T.swift", "Foundation"), ("Sources/T/T.swift", "Glibc"), ("Sources/T/U.swift", "Darwin")]:
         wrong.append("imports of the system: " + str(list(system_imports(found, "T"))))
     return wrong
 

@@ -1,5 +1,8 @@
 // libcurl's easy interface. Only what Swift cannot import stands here, each with its reason.
 #include <curl/curl.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 // curl_easy_setopt and curl_easy_getinfo are variadic: one function for each type of value.
 static inline CURLcode dh_curl_set_number(CURL *handle, CURLoption option, long value) {
@@ -38,7 +41,14 @@ static inline CURLcode dh_curl_get_number(CURL *handle, CURLINFO info, long *val
 
 // What libcurl does without the callback. `addr` is an array in name only: the address has `addrlen` bytes.
 static inline curl_socket_t dh_curl_open(const struct curl_sockaddr *address) {
+#ifdef __linux__
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+#else
+    int descriptor = socket(address->family, address->socktype, address->protocol);
+    if (descriptor < 0 || fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0) return descriptor;
+    close(descriptor);
+    return -1;
+#endif
 }
 static inline const void *dh_curl_address(const struct curl_sockaddr *address) { return &address->addr; }
 

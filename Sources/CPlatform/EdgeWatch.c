@@ -1,6 +1,9 @@
 #define _GNU_SOURCE
 #include "CPlatform.h"
 
+// Kqueue.c has Darwin's form.
+#if defined(__linux__) && !defined(DH_KQUEUE)
+
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -26,3 +29,5 @@ int dh_edges_take(int edges, int *descriptors, int limit) {
 }
 
 int dh_process_open(int32_t process) { return (int)syscall(SYS_pidfd_open, process, 0); }
+
+#endif

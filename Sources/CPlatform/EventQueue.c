@@ -1,5 +1,8 @@
 #include "CPlatform.h"
 
+// Kqueue.c has Darwin's form.
+#if defined(__linux__) && !defined(DH_KQUEUE)
+
 #include <errno.h>
 #include <sys/epoll.h>
 
@@ -25,3 +28,5 @@ int dh_events_wait(int events, struct dh_event *found, int limit, int millisecon
     }
     return count;
 }
+
+#endif

@@ -213,12 +213,14 @@ extension HandlerExpansion {
         let line = handler.location.map { "\($0.line.trimmedDescription)" } ?? "#line"
         return """
             #if objectFormat(ELF)
-            \(availability)@section("dh_handlers") @used
-            private nonisolated static let \("__handlerRecord_\(handler.name)".quotedName):
+            @section("dh_handlers") @used
+            #elseif objectFormat(MachO)
+            @section("__DATA,dh_handlers") @used
+            #endif
+            \(availability)private nonisolated static let \("__handlerRecord_\(handler.name)".quotedName):
                 @convention(c) (Swift::UnsafeRawPointer) -> Swift::Void = {
                     __registerHandler(\(typeName).self, in: $0, file: \(file), line: \(line))
                 }
-            #endif
             """
     }
 }

@@ -46,7 +46,7 @@
 /// Beside the function `f` this adds
 /// - `struct Handler_f: Handler` or `AsyncHandler`, the plain form with the same access level, to be listed in a ``/Handlers/HandlerRegistry``;
 /// - `static func f(…) throws(HandlerError) -> Durable<X>`, which binds it;
-/// - on ELF platforms, a record in the program file, through which ``/Handlers/HandlerRegistry/discovered(and:file:line:)``
+/// - a record in the program file (ELF or Mach-O), through which ``/Handlers/HandlerRegistry/discovered(and:file:line:)``
 ///   finds it.
 ///
 /// - Parameters:

@@ -1,4 +1,8 @@
-import FoundationEssentials
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// The diagnosis of unreadable stored arguments, in terms of handler, argument, expected and found.
 extension ArgumentCoding {

@@ -1,4 +1,8 @@
-import FoundationEssentials
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// The encoding and decoding of arguments, in one place so that all rows have the same form.
 package enum ArgumentCoding {

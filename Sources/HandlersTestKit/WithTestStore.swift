@@ -1,5 +1,10 @@
-import FoundationEssentials
 public import Handlers
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// Lends a store in a fresh folder, and removes both at the end.
 ///

@@ -1,7 +1,12 @@
-import FoundationEssentials
 public import Handlers
 public import XMPPAccount
 import XMPPCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 // A handler that waits (AsyncHandler), or must not run in this process, is called later, with what arrived read again.
 

@@ -1,7 +1,12 @@
-import FoundationEssentials
 public import Handlers
 public import XMPPAccount
 import XMPPCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// The address of an uploaded file, and its key.
 ///

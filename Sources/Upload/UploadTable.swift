@@ -1,6 +1,11 @@
-import FoundationEssentials
 import Handlers
 import XMPPCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// Uploads that have not ended, and the service of each account; read and written only inside steps.
 struct UploadTable {

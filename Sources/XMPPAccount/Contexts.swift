@@ -1,7 +1,12 @@
-import FoundationEssentials
 public import Handlers
 package import IQTracker
 public import XMPPCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// A context that belongs to an account. A call that is made later gets the account of the process that makes it.
 ///

@@ -30,11 +30,13 @@ struct ExpansionTests {
 
                 #if objectFormat(ELF)
                 @section("dh_handlers") @used
+                #elseif objectFormat(MachO)
+                @section("__DATA,dh_handlers") @used
+                #endif
                 private nonisolated static let __handlerRecord_enabled:
                     @convention(c) (Swift::UnsafeRawPointer) -> Swift::Void = {
                         __registerHandler(Handler_enabled.self, in: $0, file: "Shop/Till.swift", line: 2)
                     }
-                #endif
             }
             """)
     }
@@ -47,18 +49,14 @@ struct ExpansionTests {
                 @Handler(
                     "omemo.bundle", version: 2, aliases: ["omemo.old"], on: "account?.omemo",
                     upcast: { record, version in record.rename("deviceid", to: "device") })
-                public func bundleFetched(
-                    _ call: borrowing Handlers.Call<PubSubFetch>, device: UInt32, tries: Int = 1,
-                    then: Durable<OmemoReady>? = nil
-                ) {}
+                public func bundleFetched(_ call: borrowing Handlers.Call<PubSubFetch>, device: UInt32,
+                    tries: Int = 1, then: Durable<OmemoReady>? = nil) {}
             }
             """,
             """
             final class OmemoService {
-                public func bundleFetched(
-                    _ call: borrowing Handlers.Call<PubSubFetch>, device: UInt32, tries: Int = 1,
-                    then: Durable<OmemoReady>? = nil
-                ) {}
+                public func bundleFetched(_ call: borrowing Handlers.Call<PubSubFetch>, device: UInt32,
+                    tries: Int = 1, then: Durable<OmemoReady>? = nil) {}
 
                 public nonisolated struct Handler_bundleFetched: Handlers::Handler {
                     public typealias Context = PubSubFetch
@@ -119,11 +117,13 @@ struct ExpansionTests {
 
                 #if objectFormat(ELF)
                 @section("dh_handlers") @used
+                #elseif objectFormat(MachO)
+                @section("__DATA,dh_handlers") @used
+                #endif
                 private nonisolated static let __handlerRecord_bundleFetched:
                     @convention(c) (Swift::UnsafeRawPointer) -> Swift::Void = {
                         __registerHandler(Handler_bundleFetched.self, in: $0, file: "Shop/Till.swift", line: 2)
                     }
-                #endif
             }
             """)
     }
@@ -180,11 +180,13 @@ struct ExpansionTests {
 
                 #if objectFormat(ELF)
                 @section("dh_handlers") @used
+                #elseif objectFormat(MachO)
+                @section("__DATA,dh_handlers") @used
+                #endif
                 private nonisolated static let __handlerRecord_given:
                     @convention(c) (Swift::UnsafeRawPointer) -> Swift::Void = {
                         __registerHandler(Handler_given.self, in: $0, file: "Shop/Till.swift", line: 2)
                     }
-                #endif
             }
             """)
     }
@@ -372,7 +374,8 @@ struct ExpansionTests {
             """,
             contains: "@available(*, deprecated) @available(macOS 15, *) nonisolated struct Handler_paid",
             "@available(*, deprecated) @available(macOS 15, *) nonisolated static func paid()",
-            "@available(*, deprecated) @available(macOS 15, *) @section(\"dh_handlers\") @used private")
+            "@available(*, deprecated) @available(macOS 15, *) private nonisolated static let __handlerRecord_paid"
+        )
     }
 
     @Test("H10 specifiers of a parameter are not part of the stored type")

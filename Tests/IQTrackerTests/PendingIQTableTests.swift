@@ -1,9 +1,14 @@
-import FoundationEssentials
 import Handlers
 @testable import IQTracker
 import TestThreads
 import Testing
 import XMPPCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 @Suite(.ownThread) struct PendingIQTableTests {
     struct Note: Handler {

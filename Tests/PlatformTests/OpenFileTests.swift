@@ -1,9 +1,14 @@
-import Glibc
 import TestSupport
 import TestThreads
 import Testing
 
 @testable import Platform
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 @Suite(.ownThread) struct OpenFileTests {
     private let folder: TemporaryFolder

@@ -1,5 +1,10 @@
-import FoundationEssentials
 package import Testing
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// Gives the tests of a suite folders on a disk, although `scripts/test.py` keeps those of all others in memory.
 ///

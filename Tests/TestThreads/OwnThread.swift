@@ -1,6 +1,11 @@
-import Glibc
 import Synchronization
 public import Testing
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// Runs each test of a suite on threads of its own.
 ///
@@ -54,10 +59,16 @@ private final class ThreadExecutor: TaskExecutor {
         pthread_attr_init(&attributes)
         defer { pthread_attr_destroy(&attributes) }
         pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
-        var thread = pthread_t()
+        #if canImport(Darwin)
+            var thread: pthread_t?
+        #else
+            var thread = pthread_t()
+        #endif
         let failure = pthread_create(
             &thread, &attributes,
             { argument in
+                // It is optional on Linux alone.
+                let argument: UnsafeMutableRawPointer? = argument
                 // pthread_create hands over the pointer that was retained above; it is never nil.
                 let part = Unmanaged<Part>.fromOpaque(argument!).takeRetainedValue()
                 part.job.runSynchronously(on: part.executor.asUnownedTaskExecutor())

@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// How many random inputs tests take: `make test` a part that finds every fault of Tests/mutants.txt, `make torture` all.
 public enum TestScale {

@@ -1,5 +1,10 @@
-import Glibc
 import Testing
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// How long tests take, for the summary of `scripts/test.py`.
 ///

@@ -3,6 +3,7 @@
 
     scripts/peers/lock.py test slixmpp==1.17.0 slixmpp-omemo==2.2.0
     scripts/peers/lock.py bench huey==3.5.4 dbos==3.4.0 slixmpp==1.17.0
+    scripts/peers/lock.py darwin ziglang==0.17.1
 
 Run it with the Python of Debian 12. It asks the registry that this machine's pip asks. Look at what has changed before you commit it.
 """
@@ -34,8 +35,9 @@ def main(purpose, *packages):
         digests = collections.defaultdict(set)
         for file in files.iterdir():
             digests[pin(file)].add(re.search(r"--hash=(\S+)", run(pip, "hash", str(file))).group(1))
+    use = "fetches for 'scripts/darwin.py'" if purpose == "darwin" else f"installs for 'scripts/setup.sh {purpose}'"
     lines = [
-        f"# What pip installs for 'scripts/setup.sh {purpose}', with all that it depends on, for Python 3.11 and 3.13 on x86-64 and arm64.",
+        f"# What pip {use}, with all that it depends on, for Python 3.11 and 3.13 on x86-64 and arm64.",
         f"# Written by: scripts/peers/lock.py {purpose} {' '.join(packages)}",
     ]
     for name in sorted(digests):

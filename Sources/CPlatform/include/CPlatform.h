@@ -1,4 +1,4 @@
-// System calls that Swift cannot make itself.
+// System calls that Swift cannot make itself, and calls that Linux and Darwin make in different ways.
 #ifndef C_PLATFORM_H
 #define C_PLATFORM_H
 
@@ -66,6 +66,8 @@ int dh_process_open(int32_t process);
 
 // In C because <sys/timerfd.h> is not in Swift's Glibc module.
 
+#ifdef __linux__
+
 /// A descriptor that becomes readable when the wall clock is set, and when the machine wakes from a suspension; -1 and errno on
 /// failure.
 int dh_clock_watch_make(void);
@@ -73,13 +75,44 @@ int dh_clock_watch_make(void);
 /// Returns 1 if that happened since the last call, else 0. Never waits.
 int dh_clock_watch_take(int watch);
 
-// MARK: - An accepted connection
+#else
+
+/// A descriptor that becomes readable when the wall clock is set, and once a minute, also after a suspension; -1 and errno on failure.
+/// `token` is for dh_clock_watch_close.
+int dh_clock_watch_make(int *_Nonnull token);
+
+/// Returns 1 if the clock was set since the last call, else 0. Never waits.
+int dh_clock_watch_take(int watch);
+
+void dh_clock_watch_close(int watch, int token);
+
+#endif
+
+// MARK: - Stream sockets
 
 // In C because glibc declares accept4 only under _GNU_SOURCE, which Swift's Glibc module is built without.
+// The sockets do not block. On Linux no program that another thread starts at this moment inherits them.
 
-/// Accepts a waiting connection, which neither blocks nor is inherited by a program that another thread starts at this
-/// moment. Returns the descriptor, or -1 with errno.
+/// Makes a socket of an address family. Returns the descriptor, or -1 with errno.
+int dh_socket(int family);
+
+/// Makes two sockets that are connected to each other. Returns 0, or -1 with errno.
+int dh_socket_pair(int *_Nonnull ends);
+
+/// Accepts a waiting connection. Returns the descriptor, or -1 with errno.
 int dh_accept(int listener);
+
+/// Makes a socket like the ones above. Returns 0, or -1 with errno.
+int dh_prepare_socket(int descriptor);
+
+#ifdef __APPLE__
+
+/// The calling thread's relative paths start in this folder until dh_leave_folder. Returns 0, or -1 with errno: always on iOS.
+int dh_enter_folder(int descriptor);
+
+void dh_leave_folder(void);
+
+#endif
 
 // An empty file in memory, without a name; -1 and errno on failure.
 int dh_memory_file(void);

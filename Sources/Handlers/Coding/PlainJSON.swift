@@ -1,5 +1,10 @@
-import FoundationEssentials
 import Platform
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 // The quick way for arguments to become bytes and back.
 //

@@ -1,9 +1,14 @@
-import FoundationEssentials
 public import Handlers
 public import XMPPAccount
 import XMPPModules
 import XMPPTransport
 public import XMPPCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 extension OmemoService {
     /// The maximum number of messages that wait for lists and bundles.

@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// The metadata of a file.
 package struct FileStatus: Hashable, Sendable {
@@ -48,8 +52,13 @@ package struct FileStatus: Hashable, Sendable {
             }
         size = Int64(status.st_size)
         inode = UInt64(status.st_ino)
-        let seconds = Int64(status.st_mtim.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
-        modified = seconds.partialValue &+ Int64(status.st_mtim.tv_nsec)
+        #if canImport(Darwin)
+            let written = status.st_mtimespec
+        #else
+            let written = status.st_mtim
+        #endif
+        let seconds = Int64(written.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
+        modified = seconds.partialValue &+ Int64(written.tv_nsec)
         owner = status.st_uid
         names = Int(status.st_nlink)
         permissions = UInt32(status.st_mode) & 0o7777

@@ -1,10 +1,25 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// Names in the file system.
 package enum FileSystem {
     /// Creates an empty file with mode 0600 without opening it.
     package static func create(_ path: String) throws(Errno) {
-        guard mknod(path, S_IFREG | 0o600, 0) == 0 else { throw Errno.current }
+        #if canImport(Darwin)
+            // There mknod(2) makes no regular files. The file is closed before it has its name: a close would free the locks that
+            // another thread takes on it through another descriptor (fcntl(2)).
+            let unnamed = "\(path)-\(getpid())-\(Randomness().next())"
+            _ = try OpenFile(creating: unnamed)
+            guard renamex_np(unnamed, path, UInt32(RENAME_EXCL)) != 0 else { return }
+            let error = Errno.current
+            unlink(unnamed)
+            throw error
+        #else
+            guard mknod(path, S_IFREG | 0o600, 0) == 0 else { throw Errno.current }
+        #endif
     }
 
     /// Creates a named pipe with mode 0600 without opening it.
@@ -13,7 +28,7 @@ package enum FileSystem {
     }
 
     package static func setPermissions(_ mode: UInt32, of path: String) throws(Errno) {
-        guard chmod(path, mode) == 0 else { throw Errno.current }
+        guard chmod(path, mode_t(truncatingIfNeeded: mode)) == 0 else { throw Errno.current }
     }
 
     /// Returns whether there is no such file; false also where that is unknown.
@@ -26,7 +41,7 @@ package enum FileSystem {
 
     /// Gives a file a second name. Unlike renaming, this replaces nothing.
     package static func link(_ path: String, as name: String) throws(Errno) {
-        guard Glibc.link(path, name) == 0 else { throw Errno.current }
+        guard systemLink(path, name) == 0 else { throw Errno.current }
     }
 
     package static func remove(_ path: String) { unlink(path) }

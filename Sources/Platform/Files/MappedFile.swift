@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// The first bytes of a file as memory that all processes share that have mapped it.
 package final class MappedFile: Sendable {

@@ -1,15 +1,26 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// Locks on single bytes of a file that belong to the open file description and not to the process.
 ///
 /// So two stores in one process lock each other out, and the kernel frees the locks when the last descriptor goes, be
 /// it by SIGKILL. Bytes beyond the end of the file can be locked as well.
 extension OpenFile {
-    // <fcntl.h> defines these three for _GNU_SOURCE only, so that Swift's Glibc module lacks them. The numbers are
-    // those of every Linux architecture.
-    private static let getLock: Int32 = 36
-    private static let setLock: Int32 = 37
-    private static let setLockAndWait: Int32 = 38
+    #if canImport(Darwin)
+        // <sys/fcntl.h> defines these three in the newest SDKs only.
+        private static let getLock: Int32 = 92
+        private static let setLock: Int32 = 90
+        private static let setLockAndWait: Int32 = 91
+    #else
+        // <fcntl.h> defines these three for _GNU_SOURCE only, so that Swift's Glibc module lacks them. The numbers are
+        // those of every Linux architecture.
+        private static let getLock: Int32 = 36
+        private static let setLock: Int32 = 37
+        private static let setLockAndWait: Int32 = 38
+    #endif
 
     /// Takes the lock of a byte for writing if no other description holds it.
     ///

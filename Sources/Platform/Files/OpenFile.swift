@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// An open file; closed when the last reference to it goes.
 ///
@@ -42,7 +46,7 @@ package final class OpenFile: Sendable {
     deinit { close(descriptor) }
 
     private static func open(_ path: String, _ flags: Int32) throws(Errno) -> Int32 {
-        let descriptor = Glibc.open(path, flags | O_CLOEXEC, 0o600)
+        let descriptor = systemOpen(path, flags | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Errno.current }
         return descriptor
     }
@@ -50,7 +54,7 @@ package final class OpenFile: Sendable {
     package func status() throws(Errno) -> FileStatus { try FileStatus(of: descriptor) }
 
     package func setPermissions(_ mode: UInt32) throws(Errno) {
-        guard fchmod(descriptor, mode) == 0 else { throw Errno.current }
+        guard fchmod(descriptor, mode_t(truncatingIfNeeded: mode)) == 0 else { throw Errno.current }
     }
 
     /// Reads from where the last such call ended.
@@ -58,7 +62,7 @@ package final class OpenFile: Sendable {
     /// - Returns: How many bytes; 0 at the end of the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer) throws(Errno) -> Int {
         while true {
-            let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+            let count = systemRead(descriptor, buffer)
             if count >= 0 { return count }
             guard errno == EINTR else { throw Errno.current }
         }
@@ -77,7 +81,7 @@ package final class OpenFile: Sendable {
     package func write(_ bytes: UnsafeRawBufferPointer) throws(Errno) {
         var rest = bytes
         while !rest.isEmpty {
-            let count = Glibc.write(descriptor, rest.baseAddress, rest.count)
+            let count = systemWrite(descriptor, rest)
             guard count > 0 || errno == EINTR else { throw Errno.current }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(max(0, count)))
         }
@@ -94,6 +98,10 @@ package final class OpenFile: Sendable {
 
     /// Waits until what was written is on the disk.
     package func synchronize() throws(Errno) {
+        #if canImport(Darwin)
+            // There fsync(2) leaves it in the drive's cache. Not every file system knows the other call.
+            if fcntl(descriptor, F_FULLFSYNC) == 0 { return }
+        #endif
         guard fsync(descriptor) == 0 else { throw Errno.current }
     }
 }

@@ -1,5 +1,10 @@
 import CPlatform
-import Glibc
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// Memory without a file that can be mapped several times, each time at another address.
 package final class SharedMemory {

@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// The machine's own ways to resolve a name (getaddrinfo(3)).
 package enum NameLookup {
@@ -8,7 +12,11 @@ package enum NameLookup {
         private let systemError: Errno?
 
         /// EAI_NODATA, which glibc declares only under _GNU_SOURCE: the name exists, but has no address.
-        private static let noAddress: Int32 = -5
+        #if canImport(Darwin)
+            private static let noAddress = EAI_NODATA
+        #else
+            private static let noAddress: Int32 = -5
+        #endif
 
         package static var noName: Failure { Failure(code: EAI_NONAME) }
         package static var tryAgain: Failure { Failure(code: EAI_AGAIN) }
@@ -33,7 +41,11 @@ package enum NameLookup {
         of name: String, port: UInt16, isNumeric: Bool = false
     ) throws(Failure) -> [SocketAddress] {
         var hints = addrinfo()
-        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        #if canImport(Darwin)
+            hints.ai_socktype = SOCK_STREAM
+        #else
+            hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        #endif
         hints.ai_flags = (isNumeric ? AI_NUMERICHOST : 0) | AI_NUMERICSERV
         var list: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(name, "\(port)", &hints, &list)

@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// An address of a host, ready for connect(2).
 package struct SocketAddress: Hashable, Sendable {
@@ -27,6 +31,9 @@ package struct SocketAddress: Hashable, Sendable {
     /// - Parameter version4: The four bytes of an address of IPv4, the first one highest.
     init(version4 number: UInt32, port: UInt16) {
         var address = sockaddr_in()
+        #if canImport(Darwin)
+            address.sin_len = UInt8(MemoryLayout<sockaddr_in>.size)
+        #endif
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
         address.sin_addr.s_addr = number.bigEndian

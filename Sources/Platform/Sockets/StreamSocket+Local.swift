@@ -1,4 +1,10 @@
-import Glibc
+import CPlatform
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// Sockets with a name in the file system (unix(7)).
 extension StreamSocket {
@@ -8,9 +14,15 @@ extension StreamSocket {
     package static func listening(atPath path: String, backlog: Int32) throws(Errno) -> StreamSocket {
         let socket = try StreamSocket(family: AF_UNIX)
         unlink(path)
-        // Before it has a name: Linux takes the mode for the file, so that at no moment others may connect.
-        fchmod(socket.descriptor, 0o600)
-        try withAddress(of: path) { bind(socket.descriptor, $0, $1) }
+        // At no moment others may connect. Linux takes the mode of a socket without a name for its file; Darwin refuses connections
+        // until the socket listens.
+        #if canImport(Darwin)
+            try withAddress(of: path) { bind(socket.descriptor, $0, $1) }
+            try FileSystem.setPermissions(0o600, of: path)
+        #else
+            fchmod(socket.descriptor, 0o600)
+            try withAddress(of: path) { bind(socket.descriptor, $0, $1) }
+        #endif
         guard listen(socket.descriptor, backlog) == 0 else { throw Errno.current }
         return socket
     }
@@ -20,17 +32,25 @@ extension StreamSocket {
     /// - Throws: `wouldBlock` while that process accepts nobody and its backlog is full.
     package static func connected(toPath path: String) throws(Errno) -> StreamSocket {
         let socket = try StreamSocket(family: AF_UNIX)
-        try withAddress(of: path) { Glibc.connect(socket.descriptor, $0, $1) }
+        try withAddress(of: path) { systemConnect(socket.descriptor, $0, $1) }
         return socket
     }
 
-    /// Whether the process at the other end runs as this user, or as root (SO_PEERCRED).
+    /// Whether the process at the other end runs as this user, or as root (SO_PEERCRED; getpeereid(3) on Darwin).
     package var isPeerOwnUser: Bool {
-        // struct ucred, which Glibc declares for _GNU_SOURCE only: process, user, group.
-        var words = [UInt32](repeating: .max, count: 3)
-        var size = socklen_t(12)
-        let result = getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &words, &size)
-        return result == 0 && size == 12 && (words[1] == geteuid() || words[1] == 0)
+        #if canImport(Darwin)
+            var (user, group) = (uid_t.max, gid_t.max)
+            guard getpeereid(descriptor, &user, &group) == 0 else { return false }
+        #else
+            // struct ucred, which Glibc declares for _GNU_SOURCE only: process, user, group.
+            var words = [UInt32](repeating: .max, count: 3)
+            var size = socklen_t(12)
+            guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &words, &size) == 0, size == 12 else {
+                return false
+            }
+            let user = words[1]
+        #endif
+        return user == geteuid() || user == 0
     }
 
     /// Waits until something can be read; false when the time is over.
@@ -48,25 +68,36 @@ extension StreamSocket {
     /// Sends a few bytes; false when the other side is gone.
     @discardableResult
     package func send(_ bytes: [UInt8]) -> Bool {
-        Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
+        bytes.withUnsafeBytes { systemSend(descriptor, $0) } == bytes.count
     }
 
-    /// Lends the address of a path. One that is longer than the system's limit is reached through its open folder.
+    /// Lends the address of a path. One that is longer than the system's limit is reached through its open folder; on iOS not at all.
     private static func withAddress(
         of path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
     ) throws(Errno) {
         var address = sockaddr_un()
+        #if canImport(Darwin)
+            address.sun_len = UInt8(MemoryLayout<sockaddr_un>.size)
+        #endif
         address.sun_family = sa_family_t(AF_UNIX)
         let capacity = MemoryLayout.size(ofValue: address.sun_path)
         var folder: OpenFile?
         var usable = path
         if path.utf8.count >= capacity, let slash = path.lastIndex(of: "/") {
             let opened = try OpenFile(folder: String(path[..<slash]))
-            usable = "/proc/self/fd/\(opened.descriptor)/\(path[path.index(after: slash)...])"
+            #if canImport(Darwin)
+                usable = String(path[path.index(after: slash)...])
+            #elseif !DH_KQUEUE
+                usable = "/proc/self/fd/\(opened.descriptor)/\(path[path.index(after: slash)...])"
+            #endif
             folder = opened
         }
         guard usable.utf8.count < capacity else { throw Errno(rawValue: ENAMETOOLONG) }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: usable.utf8) }
+        #if canImport(Darwin)
+            if let folder, dh_enter_folder(folder.descriptor) != 0 { throw Errno.current }
+            defer { if folder != nil { dh_leave_folder() } }
+        #endif
         let error: Errno? = withUnsafePointer(to: &address) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 body($0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0 ? nil : .current

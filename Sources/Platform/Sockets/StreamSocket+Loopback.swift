@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// TCP sockets of 127.0.0.1, or of another address of this machine, for servers in tests.
 extension StreamSocket {

@@ -1,5 +1,10 @@
 import CPlatform
-import Glibc
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// A non-blocking stream socket; closed when the last reference to it goes.
 ///
@@ -13,30 +18,23 @@ package final class StreamSocket: Sendable {
     /// Takes over an open descriptor. When it is no socket, it is closed.
     package convenience init(adopting descriptor: Int32) throws(Errno) {
         self.init(owning: descriptor)
-        let flags = fcntl(descriptor, F_GETFL)
-        guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) >= 0,
-            fcntl(descriptor, F_SETFD, FD_CLOEXEC) >= 0
-        else { throw Errno.current }
+        guard dh_prepare_socket(descriptor) == 0 else { throw Errno.current }
     }
 
     /// Makes a socket of an address family.
-    package convenience init(family: Int32) throws(Errno) { self.init(owning: try Self.opened(family)) }
-
-    // Not repeated after EINTR: on Linux the descriptor is gone either way, and may already be somebody else's.
-    deinit { close(descriptor) }
-
-    private static func opened(_ family: Int32) throws(Errno) -> Int32 {
-        let kind = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
-        let descriptor = socket(family, Int32(kind), 0)
+    package convenience init(family: Int32) throws(Errno) {
+        let descriptor = dh_socket(family)
         guard descriptor >= 0 else { throw Errno.current }
-        return descriptor
+        self.init(owning: descriptor)
     }
+
+    // Not repeated after EINTR: the descriptor is gone either way, and may already be somebody else's.
+    deinit { close(descriptor) }
 
     /// Returns two sockets connected to each other.
     package static func pair() throws(Errno) -> (StreamSocket, StreamSocket) {
         var ends: [Int32] = [-1, -1]
-        let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-        guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw Errno.current }
+        guard dh_socket_pair(&ends) == 0 else { throw Errno.current }
         return (StreamSocket(owning: ends[0]), StreamSocket(owning: ends[1]))
     }
 
@@ -55,7 +53,7 @@ package final class StreamSocket: Sendable {
     ///
     /// - Returns: False while the connection is being made; the socket is writable once ``takeError()`` knows how it went.
     package func connect(to address: SocketAddress) throws(Errno) -> Bool {
-        if address.withAddress({ Glibc.connect(descriptor, $0, $1) }) == 0 { return true }
+        if address.withAddress({ systemConnect(descriptor, $0, $1) }) == 0 { return true }
         let error = Errno.current
         guard [EINPROGRESS, EINTR].contains(error.rawValue) else { throw error }
         return false
@@ -90,7 +88,7 @@ package final class StreamSocket: Sendable {
     /// - Returns: How many bytes; 0 when it takes none.
     package func send(_ bytes: UnsafeRawBufferPointer) throws(Errno) -> Int {
         while true {
-            let count = Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+            let count = systemSend(descriptor, bytes)
             if count >= 0 { return count }
             let error = Errno.current
             if error == .interrupted { continue }
@@ -115,21 +113,35 @@ package final class StreamSocket: Sendable {
     /// Sends small writes at once instead of waiting for more (Nagle's algorithm, RFC 896).
     package func sendAtOnce() { set(TCP_NODELAY, UInt32(1)) }
 
-    /// Whether the other side's system has acknowledged everything that was sent (SIOCOUTQ of tcp(7)).
+    /// Whether the other side's system has acknowledged everything that was sent (SIOCOUTQ of tcp(7); SO_NWRITE on Darwin).
     package var isDelivered: Bool {
         var left: Int32 = 0
-        return ioctl(descriptor, UInt(TIOCOUTQ), &left) == 0 && left == 0
+        #if canImport(Darwin)
+            var size = socklen_t(MemoryLayout<Int32>.size)
+            return getsockopt(descriptor, SOL_SOCKET, SO_NWRITE, &left, &size) == 0 && left == 0
+        #else
+            return ioctl(descriptor, UInt(TIOCOUTQ), &left) == 0 && left == 0
+        #endif
     }
 
-    /// Breaks the connection when bytes stay without acknowledgement for so long (TCP_USER_TIMEOUT of tcp(7)).
+    /// Breaks the connection when bytes stay without acknowledgement for so long (TCP_USER_TIMEOUT of tcp(7)), on Darwin in whole
+    /// seconds.
     package func limitUnacknowledged(toMilliseconds limit: Int64) {
-        set(TCP_USER_TIMEOUT, UInt32(clamping: limit))
+        #if canImport(Darwin)
+            set(TCP_RXT_CONNDROPTIME, UInt32(clamping: limit / 1000 + (limit % 1000 > 0 ? 1 : 0)))
+        #else
+            set(TCP_USER_TIMEOUT, UInt32(clamping: limit))
+        #endif
     }
 
     /// Acknowledges what has arrived at once, where the system would wait up to 40 ms for something to send with it.
     ///
-    /// The system forgets the wish, so it is made before each wait (tcp(7)).
-    package func acknowledgeAtOnce() { set(TCP_QUICKACK, UInt32(1)) }
+    /// The system forgets the wish, so it is made before each wait (tcp(7)). Darwin has no such wish.
+    package func acknowledgeAtOnce() {
+        #if !canImport(Darwin) && !DH_KQUEUE
+            set(TCP_QUICKACK, UInt32(1))
+        #endif
+    }
 
     private func set(_ option: Int32, _ value: UInt32) {
         var value = value

@@ -1,4 +1,11 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+#if DH_KQUEUE
+    import KqueueShim
+#endif
 
 /// State with its lock and a condition to wait for.
 ///
@@ -15,8 +22,10 @@ package final class Monitor<State>: @unchecked Sendable {
         pthread_mutex_init(mutex, nil)
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
-        // A wait must not end early or late because somebody sets the machine's clock.
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        #if !canImport(Darwin) && !DH_KQUEUE
+            // A wait must not end early or late because somebody sets the machine's clock.
+            pthread_condattr_setclock(&attributes, SystemTime.monotonic)
+        #endif
         pthread_cond_init(condition, &attributes)
         pthread_condattr_destroy(&attributes)
     }
@@ -45,7 +54,7 @@ package final class Monitor<State>: @unchecked Sendable {
     package func wait<Result>(limit: Duration?, _ body: (inout State) -> Result?) -> Result? {
         var end = timespec()
         if let limit {
-            clock_gettime(CLOCK_MONOTONIC, &end)
+            clock_gettime(SystemTime.monotonic, &end)
             let (seconds, attoseconds) = limit.components
             let nanoseconds = end.tv_nsec + Int(attoseconds / 1_000_000_000)
             end.tv_sec += Int(clamping: seconds) + nanoseconds / 1_000_000_000
@@ -61,9 +70,26 @@ package final class Monitor<State>: @unchecked Sendable {
             if let result = body(&state) { return result }
             if limit == nil {
                 pthread_cond_wait(condition, mutex)
-            } else if pthread_cond_timedwait(condition, mutex, &end) == ETIMEDOUT {
+            } else if waitForSignal(until: end) == ETIMEDOUT {
                 return body(&state)
             }
         }
+    }
+
+    /// - Returns: 0, ETIMEDOUT or another error.
+    private func waitForSignal(until end: timespec) -> Int32 {
+        #if canImport(Darwin) || DH_KQUEUE
+            // A condition has no choice of clock there: a wait until a time follows the wall clock, a wait for a time does not.
+            var (now, rest) = (timespec(), timespec())
+            clock_gettime(SystemTime.monotonic, &now)
+            let nanoseconds = (end.tv_nsec - now.tv_nsec + 1_000_000_000) % 1_000_000_000
+            rest.tv_sec = end.tv_sec - now.tv_sec - (end.tv_nsec < now.tv_nsec ? 1 : 0)
+            rest.tv_nsec = nanoseconds
+            if rest.tv_sec < 0 { return ETIMEDOUT }
+            return pthread_cond_timedwait_relative_np(condition, mutex, &rest)
+        #else
+            var end = end
+            return pthread_cond_timedwait(condition, mutex, &end)
+        #endif
     }
 }

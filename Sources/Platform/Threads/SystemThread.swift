@@ -1,6 +1,11 @@
 import CPlatform
-import Glibc
 import Synchronization
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// A thread of the system, outside Swift's cooperative pool: it may block.
 ///
@@ -37,12 +42,18 @@ package final class SystemThread: Sendable {
         pthread_attr_setstacksize(&attributes, stack)
         defer { pthread_attr_destroy(&attributes) }
         let pointer = Unmanaged.passRetained(Body(name, body)).toOpaque()
-        var started = pthread_t()
+        #if canImport(Darwin)
+            var started: pthread_t?
+        #else
+            var started = pthread_t()
+        #endif
         // The thread inherits the mask, so that not even its first moment can run a handler.
         let earlier = blocksSignals ? Self.blockSignals() : nil
         let code = pthread_create(
             &started, &attributes,
             { pointer in
+                // It is optional on Linux alone.
+                let pointer: UnsafeMutableRawPointer? = pointer
                 // Balanced with passRetained above; pthread_create passes the pointer on unchanged.
                 let body = Unmanaged<Body>.fromOpaque(pointer!).takeRetainedValue()
                 dh_name_thread(body.name)
@@ -54,7 +65,7 @@ package final class SystemThread: Sendable {
             Unmanaged<Body>.fromOpaque(pointer).release()
             throw Errno(rawValue: code)
         }
-        id = ThreadID(number: UInt(started))
+        id = ThreadID(started)
         thread = Mutex(started)
     }
 
@@ -90,5 +101,13 @@ package struct ThreadID: Hashable, Sendable {
     package let number: UInt
 
     /// The calling thread's.
-    package static var current: ThreadID { ThreadID(number: UInt(pthread_self())) }
+    package static var current: ThreadID { ThreadID(pthread_self()) }
+
+    fileprivate init(_ thread: pthread_t?) {
+        #if canImport(Darwin)
+            number = UInt(bitPattern: thread)
+        #else
+            number = thread ?? 0
+        #endif
+    }
 }

@@ -1,5 +1,10 @@
-import Glibc
 import Synchronization
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// SIGTERM and SIGINT while they raise a pipe instead of ending the process.
 package struct TerminationSignals {
@@ -27,12 +32,17 @@ package struct TerminationSignals {
     /// - Returns: The action before.
     private static func replaceAction(of number: Int32) -> sigaction {
         var (action, earlier) = (sigaction(), sigaction())
-        action.__sigaction_handler.sa_handler = { _ in
+        let handler: @convention(c) (Int32) -> Void = { _ in
             let code = errno
             var byte: UInt8 = 1
             _ = write(TerminationSignals.target.load(ordering: .relaxed), &byte, 1)
             errno = code
         }
+        #if canImport(Darwin)
+            action.__sigaction_u.__sa_handler = handler
+        #else
+            action.__sigaction_handler.sa_handler = handler
+        #endif
         action.sa_flags = SA_RESTART
         sigaction(number, &action, &earlier)
         return earlier

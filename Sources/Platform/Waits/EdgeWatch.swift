@@ -1,5 +1,10 @@
 import CPlatform
-import Glibc
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// Watches descriptors for edges: each time that one becomes readable is found once.
 ///

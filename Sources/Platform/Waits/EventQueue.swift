@@ -1,5 +1,10 @@
 import CPlatform
-import Glibc
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// Waits for many descriptors, in a time that does not grow with their number.
 package final class EventQueue: Sendable {

@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// The descriptors and the time that a loop waits for between two turns.
 package struct Pause: Sendable {

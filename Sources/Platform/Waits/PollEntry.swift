@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// The events that a descriptor can be polled for.
 package struct PollEvents: OptionSet, Hashable, Sendable {

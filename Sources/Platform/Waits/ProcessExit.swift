@@ -1,5 +1,10 @@
 import CPlatform
-import Glibc
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// The end of another process, as a descriptor that becomes readable then. The locks of the process are free before that.
 package final class ProcessExit: Sendable {

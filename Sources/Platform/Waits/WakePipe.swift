@@ -1,4 +1,8 @@
-import Glibc
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
 
 /// A pipe that wakes a thread out of poll(2).
 package struct WakePipe: ~Copyable, Sendable {

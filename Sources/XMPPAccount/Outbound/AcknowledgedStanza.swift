@@ -1,6 +1,10 @@
 public import XMPPCore
 
-import FoundationEssentials
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// A sent stanza that the server has acknowledged (XEP-0198 section 4).
 public struct AcknowledgedStanza: Hashable, Sendable {

@@ -1,5 +1,10 @@
-import FoundationEssentials
 public import XMPPCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// The stored state of a room.
 ///

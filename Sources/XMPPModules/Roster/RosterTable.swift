@@ -1,6 +1,11 @@
-import FoundationEssentials
 import Handlers
 import XMPPCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// The stored roster of an account; read and written only inside steps.
 struct RosterTable {

@@ -1,7 +1,12 @@
-import FoundationEssentials
 public import Handlers
 public import XMPPAccount
 public import XMPPCore
+
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
 
 /// The context of a handler that waits for a contact's decision.
 ///

@@ -73,8 +73,8 @@ final class NameQuery {
         let question = Question<[SocketAddress]>()
         addresses.append(question)
         var hints = ares_addrinfo_hints()
-        hints.ai_family = AF_UNSPEC
-        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_family = dh_ares_any_family
+        hints.ai_socktype = dh_ares_stream_socket
         hints.ai_flags = ARES_AI_NUMERICSERV
         ares_getaddrinfo(
             channel, host, "\(port)", &hints,
@@ -122,9 +122,8 @@ final class NameQuery {
 
     /// Returns when c-ares wants to repeat a query or to query another server.
     private func nextTry(_ loop: EventLoop) -> Deadline {
-        var time = timeval()
-        guard ares_timeout(channel, nil, &time) != nil else { return .never }
-        return loop.deadline(after: .milliseconds(Int64(time.tv_sec) * 1000 + Int64(time.tv_usec) / 1000 + 1))
+        let microseconds = dh_ares_timeout(channel)
+        return microseconds < 0 ? .never : loop.deadline(after: .milliseconds(microseconds / 1000 + 1))
     }
 
     private func process(_ entries: [PollEntry]) {

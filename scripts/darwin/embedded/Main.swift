@@ -1,0 +1,31 @@
+/// A program that keeps every part of Platform when it is linked. It has never run.
+@main struct Main {
+    static func main() throws(Errno) {
+        try FileSystem.create("/tmp/new")
+        let file = try OpenFile(updating: "/tmp/new")
+        print(try file.tryLock(byte: 7) && file.isLockedElsewhere(byte: 0, length: 0))
+        try file.synchronize()
+        print(try FileStatus("/tmp/new").modified)
+        print(FileNumber.of("/tmp/new") ?? 0)
+        print(try SharedMemory(size: 4096).map().size)
+        let (one, other) = try StreamSocket.pair()
+        one.limitUnacknowledged(toMilliseconds: 1)
+        one.acknowledgeAtOnce()
+        print(other.isPeerOwnUser || other.isDelivered)
+        print(try StreamSocket.accept(from: StreamSocket.listening(atPath: "/tmp/socket", backlog: 1).descriptor) == nil)
+        let (watch, queue) = (try EdgeWatch(), try EventQueue())
+        try watch.add(one.descriptor)
+        try queue.arm(PollEntry(one.descriptor), key: 5)
+        queue.remove(one.descriptor)
+        print(queue.wait(milliseconds: 0).count == watch.take().count)
+        print(try WallClockChange().take() || ProcessExit(of: 1) == nil)
+        let signals = TerminationSignals.redirect(to: try WakePipe().writeEnd)
+        signals.restore()
+        let monitor = Monitor(0)
+        try SystemThread("embedded") { monitor.withLock { $0 += 1 } }.join()
+        print(monitor.wait(limit: .seconds(1)) { $0 } ?? 0)
+        print(ThisProcess.bootID() ?? "")
+        print(ThisProcess.raiseFileLimit())
+        print(SystemTime.bootNanoseconds())
+    }
+}
