@@ -80,7 +80,7 @@ struct SourceStatement {
             "SELECT handler FROM join_child WHERE parent = ?",
             "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL",
         ].flatMap {
-            ["id IN (\($0)) AND \(Transaction.isOver)", "id IN (\($0)) AND call IS DISTINCT FROM ?"]
+            ["id IN (\($0)) AND \(Chains.isOver)", "id IN (\($0)) AND call IS DISTINCT FROM ?"]
         }
 
     /// What stands in `\(name)`, where the file has no literal of that name.
@@ -112,7 +112,7 @@ struct SourceStatement {
             " AND kind = \(Transaction.Kind.standing.sql)",
         ],
         "Transaction+Invalidating.swift condition": invalidated,
-        "Transaction+Journal.swift workflows": ["?"]
+        "Journals.swift workflows": ["?"]
             + invalidated.map { "SELECT id FROM handler WHERE \($0)" },
         "Transaction+Due.swift isStillDue": ["due <= ?", "connected_due <= ?"],
         "Transaction+Repair.swift condition": [

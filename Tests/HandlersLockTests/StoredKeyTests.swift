@@ -41,7 +41,7 @@ import XMPPModules
             case .nickname: 1023
             case .id: ForeignBounds.token
             case .name: NameBounds.name
-            case .key: Transaction.longestKey
+            case .key: NameBounds.key
             case .lane: Lanes.longestName
             case .ofProgram: ForeignBounds.key
             case .word: 64

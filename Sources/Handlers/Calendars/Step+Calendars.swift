@@ -27,11 +27,12 @@ extension Step {
         let timing = Timing(at: rule.next(after: now), scope)
         let id =
             if let key {
-                try transaction.bind(handler, kind: .standing, timing: timing, key: key, ifTaken: keyRule)
+                try transaction.keys.bind(
+                    handler, kind: .standing, timing: timing, key: key, ifTaken: keyRule)
             } else {
                 try transaction.handlers.bind(handler, kind: .standing, timing: timing)
             }
-        try transaction.set(rule, missed, of: id)
+        try transaction.calendars.set(rule, missed, of: id)
         return HandlerID(of: id)
     }
 
@@ -44,7 +45,7 @@ extension Step {
     /// - Parameter id: The timer's row.
     /// - Throws: ``HandlerError`` `noSuchHandler` when no timer that follows a calendar has this row, or with the codes of the store.
     public func pause<Context>(_ id: HandlerID<Context>) throws(HandlerError) {
-        try transaction.setPaused(true, AnyHandlerID(id))
+        try transaction.calendars.setPaused(true, AnyHandlerID(id))
     }
 
     /// Has a paused timer called again, from its next time on. What was due while it was paused is not made up for.
@@ -53,7 +54,7 @@ extension Step {
     /// - Throws: ``HandlerError`` `noSuchHandler` when no timer that follows a calendar has this row, `invalidCalendar` when this machine
     ///   does not know its time zone, or with the codes of the store.
     public func resume<Context>(_ id: HandlerID<Context>) throws(HandlerError) {
-        try transaction.setPaused(false, AnyHandlerID(id))
+        try transaction.calendars.setPaused(false, AnyHandlerID(id))
     }
 
     /// Has a runner call a timer that follows a calendar now, beside its times. A paused one is called, too, and stays paused.
@@ -61,6 +62,6 @@ extension Step {
     /// - Parameter id: The timer's row.
     /// - Throws: ``HandlerError`` `noSuchHandler` when no timer that follows a calendar has this row, or with the codes of the store.
     public func runNow<Context>(_ id: HandlerID<Context>) throws(HandlerError) {
-        try transaction.runNow(AnyHandlerID(id))
+        try transaction.calendars.runNow(AnyHandlerID(id))
     }
 }

@@ -5,5 +5,7 @@ struct ChainAlarm: Handler {
     static let retry = RetryPolicy(attempts: .max, deaths: .max)
     /// The row of the limit.
     var chain: Int64
-    func run(_ call: borrowing Call<TimerFired>) throws { try call.step.transaction.endMembers(of: chain) }
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        try call.step.transaction.chains.endMembers(of: chain)
+    }
 }

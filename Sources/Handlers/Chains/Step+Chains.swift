@@ -39,7 +39,7 @@ extension Step {
     @discardableResult
     public func withChainLimit<R>(_ limit: Duration?, _ body: () throws -> R) throws -> R {
         guard let limit else { return try transaction.binding(.outsideOfChains, body) }
-        return try transaction.limitingChain(to: limit, body)
+        return try transaction.chains.limiting(to: limit, body)
     }
 }
 

@@ -43,7 +43,7 @@ extension Step {
         deadline: Timestamp? = nil, in scope: HandlerScope? = nil
     ) throws -> HandlerID<Context> {
         HandlerID(
-            of: try transaction.bind(
+            of: try transaction.keys.bind(
                 handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope),
                 key: key,
                 ifTaken: rule))
@@ -73,7 +73,7 @@ extension Step {
         ordered isOrdered: Bool = false
     ) throws -> HandlerID<Context> {
         HandlerID(
-            of: try transaction.bind(
+            of: try transaction.keys.bind(
                 handler, kind: .standing, timing: .init(), key: key, ifTaken: rule,
                 ordered: isOrdered))
     }
@@ -102,7 +102,7 @@ extension Step {
         every period: Duration? = nil, in scope: HandlerScope? = nil
     ) throws -> HandlerID<TimerFired> {
         HandlerID(
-            of: try transaction.bind(
+            of: try transaction.keys.bind(
                 handler, kind: period == nil ? .once : .standing,
                 timing: try .init(timerAfter: delay, every: period, scope, now), key: key, ifTaken: rule))
     }
@@ -121,7 +121,7 @@ extension Step {
         key: String, reason: InvalidationReason, overriding overrides: Record = [:],
         environment: (any HandlerEnvironment)? = nil
     ) throws -> Disposition? {
-        guard let id = try transaction.holder(of: key)?.id else { return nil }
+        guard let id = try transaction.keys.holder(of: key)?.id else { return nil }
         return try transaction.invalidate(id, reason: reason, overrides: overrides, environment: environment)
     }
 
@@ -148,6 +148,6 @@ extension Step {
     public func signal(
         _ key: String, _ value: some Encodable, keptFor time: Duration = .seconds(7 * 24 * 3600)
     ) throws -> Disposition? {
-        try transaction.signal(key, Signal(value), keptFor: time)
+        try transaction.keys.signal(key, Signal(value), keptFor: time)
     }
 }

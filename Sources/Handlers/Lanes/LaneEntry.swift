@@ -52,14 +52,14 @@ struct LaneEntry: Equatable {
     }
 }
 
-extension Transaction {
+extension Lanes {
     func laneEntry(of id: AnyHandlerID) throws(HandlerError) -> LaneEntry? {
         // Read when the handler starts, it is needed again when the handler has ended.
-        if let last = openLanes.lastEntry, last.id == id { return last }
-        openLanes.lastEntry = try connection.first(
+        if let last = transaction.features.lanes.lastEntry, last.id == id { return last }
+        transaction.features.lanes.lastEntry = try connection.first(
             "SELECT handler, lane, state, rank, order_key, position FROM lane_entry WHERE handler = ?", [id],
             LaneEntry.init)
-        return openLanes.lastEntry
+        return transaction.features.lanes.lastEntry
     }
 
     /// The first entry with an order key.
@@ -72,15 +72,15 @@ extension Transaction {
     }
 
     func insert(_ entry: LaneEntry) throws(HandlerError) {
-        if entry.state == .ready { openLanes.byName[entry.lane]?.hasNoneReady = false }
+        if entry.state == .ready { transaction.features.lanes.byName[entry.lane]?.hasNoneReady = false }
         try connection.write(
             "INSERT INTO lane_entry(handler, lane, state, rank, order_key, position) VALUES (?, ?, ?, ?, ?, ?)",
             [entry.id, entry.lane, entry.state.rawValue, entry.rank, entry.orderKey, entry.position])
     }
 
     func store(_ entry: LaneEntry) throws(HandlerError) {
-        openLanes.lastEntry = nil
-        if entry.state == .ready { openLanes.byName[entry.lane]?.hasNoneReady = false }
+        transaction.features.lanes.lastEntry = nil
+        if entry.state == .ready { transaction.features.lanes.byName[entry.lane]?.hasNoneReady = false }
         try connection.write(
             "UPDATE lane_entry SET state = ?, rank = ?, position = ? WHERE handler = ?",
             [entry.state.rawValue, entry.rank, entry.position, entry.id])

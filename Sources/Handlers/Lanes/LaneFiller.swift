@@ -8,5 +8,7 @@ struct LaneFiller: Handler {
     // It writes rows and calls nothing, so no error and no death is its own.
     static let retry = RetryPolicy(attempts: .max, deaths: .max)
     var lane: String
-    func run(_ call: borrowing Call<TimerFired>) throws { try call.step.transaction.fillMore(of: Name(lane)) }
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        try call.step.transaction.lanes.fillMore(of: Name(lane))
+    }
 }

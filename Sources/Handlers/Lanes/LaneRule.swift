@@ -88,16 +88,15 @@ extension LanePlace {
             )
         }
         guard let key else { return }
-        guard key.isName(ofBytes: Transaction.longestKey) else {
+        guard key.isName(ofBytes: NameBounds.key) else {
             throw Lanes.invalid(
-                "an order key has 1 to \(Transaction.longestKey) bytes and no U+0000; one of the lane '\(lane)' has \(key.utf8.count) bytes"
+                "an order key has 1 to \(NameBounds.key) bytes and no U+0000; one of the lane '\(lane)' has \(key.utf8.count) bytes"
             )
         }
     }
 }
 
-/// Names of lanes, and limits for all lanes together.
-enum Lanes {
+extension Lanes {
     /// The maximum number of bytes of a name.
     static let longestName = 128
     /// The maximum number of lanes with limits.

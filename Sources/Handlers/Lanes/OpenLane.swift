@@ -20,53 +20,53 @@ struct OpenLane {
     fileprivate var isChanged: Bool { stored != nil && stored != gate }
 }
 
-extension Transaction {
-    /// The lanes that a step has read.
-    struct OpenLanes {
-        /// By their names.
-        var byName: [Name: OpenLane] = [:]
-        /// The names of those with a gate that ``Transaction/storeLanes()`` has to store.
-        fileprivate(set) var changed: Set<Name> = []
-        /// The entry that was read last.
-        var lastEntry: LaneEntry?
+/// The lanes that a step has read.
+struct OpenLanes {
+    /// By their names.
+    var byName: [Name: OpenLane] = [:]
+    /// The names of those with a gate that ``Lanes/storeChanges()`` has to store.
+    fileprivate(set) var changed: Set<Name> = []
+    /// The entry that was read last.
+    var lastEntry: LaneEntry?
 
-        /// Replaces a lane by the changed one.
-        mutating func put(_ lane: OpenLane, _ name: Name) {
-            byName[name] = lane
-            if lane.isChanged { changed.insert(name) }
-        }
-
-        /// Forgets what was read and changed since the lanes were as `earlier`.
-        mutating func undo(to earlier: (byName: [Name: OpenLane], changed: Set<Name>)) {
-            (byName, changed) = earlier
-            lastEntry = nil
-        }
+    /// Replaces a lane by the changed one.
+    mutating func put(_ lane: OpenLane, _ name: Name) {
+        byName[name] = lane
+        if lane.isChanged { changed.insert(name) }
     }
 
+    /// Forgets what was read and changed since the lanes were as `earlier`.
+    mutating func undo(to earlier: (byName: [Name: OpenLane], changed: Set<Name>)) {
+        (byName, changed) = earlier
+        lastEntry = nil
+    }
+}
+
+extension Lanes {
     /// The lane as this step has changed it. Whoever changes it puts it back.
     func lane(_ name: Name) throws(HandlerError) -> OpenLane {
-        if let lane = openLanes.byName[name] { return lane }
+        if let lane = transaction.features.lanes.byName[name] { return lane }
         let lane = OpenLane(stored: try gate(of: name))
-        openLanes.byName[name] = lane
+        transaction.features.lanes.byName[name] = lane
         return lane
     }
 
     /// Stores the gates that this step has changed.
-    func storeLanes() throws(HandlerError) {
-        if openLanes.changed.isEmpty { return }
-        for name in openLanes.changed {
-            guard let lane = openLanes.byName[name], lane.isChanged else { continue }
+    func storeChanges() throws(HandlerError) {
+        if transaction.features.lanes.changed.isEmpty { return }
+        for name in transaction.features.lanes.changed {
+            guard let lane = transaction.features.lanes.byName[name], lane.isChanged else { continue }
             try store(lane.gate, of: name)
-            openLanes.byName[name]?.stored = lane.gate
+            transaction.features.lanes.byName[name]?.stored = lane.gate
         }
-        openLanes.changed = []
+        transaction.features.lanes.changed = []
     }
 
     /// Stores the gates that this step has changed, and reads gates and entries again when they are needed: they are about to change in
     /// other ways than by the functions for one lane.
     func closeLanes() throws(HandlerError) {
-        try storeLanes()
-        openLanes = OpenLanes()
+        try storeChanges()
+        transaction.features.lanes = OpenLanes()
     }
 
     /// The gate as it is stored.

@@ -19,7 +19,7 @@ extension Step {
     /// - Parameter rule: The limits; they replace those that the lane had. At most 1000 lanes have some. A rule without limits frees one of
     ///   these 1000.
     /// - Throws: ``HandlerError`` `invalidLane` for a name or a limit out of its range, or with the codes of the store.
-    public func setLane(_ rule: LaneRule) throws(HandlerError) { try transaction.setLane(rule) }
+    public func setLane(_ rule: LaneRule) throws(HandlerError) { try transaction.lanes.setLane(rule) }
 
     /// Stores a handler together with its call, which a ``HandlerRunner`` makes when the handler has its turn in a lane.
     ///
@@ -39,7 +39,7 @@ extension Step {
     public func enqueue<Context: RestorableContext>(
         _ handler: Durable<Context>, with context: Context, lane place: LanePlace
     ) throws -> HandlerID<Context> {
-        HandlerID(of: try transaction.enqueue(handler, with: context, place))
+        HandlerID(of: try transaction.lanes.enqueue(handler, with: context, place))
     }
 
     /// Stores a handler that will be called once, and whose call waits in a lane where a runner must make it.
@@ -68,19 +68,19 @@ extension Step {
         let id = try transaction.handlers.bind(
             handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope),
             relations: .inLane)
-        try transaction.insert(LaneEntry(id, place))
+        try transaction.lanes.insert(LaneEntry(id, place))
         return HandlerID(of: id)
     }
 }
 
-extension Transaction {
+extension Lanes {
     fileprivate func enqueue<Context: RestorableContext>(
         _ handler: Durable<Context>, with context: Context, _ place: LanePlace
     ) throws -> AnyHandlerID {
         try place.check()
         let stored = StoredHandler(
             name: handler.storedName, version: handler.version, arguments: handler.arguments,
-            orElseBytes: handler.orElseBytes, trace: running?.root)
+            orElseBytes: handler.orElseBytes, trace: transaction.running?.root)
         var row = try handlers.row(
             of: stored, toBeCalledWith: context, StoredCall(.result),
             caller: handlers.caller(of: handler.storedName))

@@ -149,7 +149,7 @@ extension Step {
             id = try transaction.handlers.bind(
                 handler, kind: .once, timing: .init(timeout: timeout, deadline: deadline, scope: scope),
                 relations: .parent)
-            try transaction.join(id, rule, children)
+            try transaction.joins.join(id, rule, children)
         }
         return HandlerID(of: id)
     }

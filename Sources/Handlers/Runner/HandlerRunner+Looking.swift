@@ -41,7 +41,7 @@ extension HandlerRunner {
             if !hadDangling, transaction.connection.hasUnresolvedForeignKeys {
                 throw FailedRow(dangling: due.id)
             }
-            if isCareful { try transaction.storeLanes() }
+            if isCareful { try transaction.storeChanges() }
             return lease
         } catch let error as HandlerError where error.code == .noSuchHandler {
             // It has ended itself.

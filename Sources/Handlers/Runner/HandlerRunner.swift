@@ -162,8 +162,21 @@ public final class HandlerRunner: Sendable {
         }
     }
 
+    /// Starts the connected time of scopes in this process.
+    private func startConnectedTime(ofEach scopes: Set<HandlerScope?>) throws {
+        if scopes.isEmpty { return }
+        // First, so that the time since a death is not taken for time in which anything ran.
+        try store.recoverDead()
+        let hasPlaces = try store.step { step in
+            for scope in scopes { try step.transaction.startConnectedTime(of: scope) }
+            return try step.transaction.lanes.hasPlaces()
+        }
+        // An earlier process may have left places to handlers that no process calls.
+        if hasPlaces { store.listeners.lookAtPlaces() }
+    }
+
     private func startConnectedTime(of scope: HandlerScope?) throws {
-        if enter(scope) { try store.startConnectedTime(of: [scope]) }
+        if enter(scope) { try startConnectedTime(ofEach: [scope]) }
         loop.mark([scope])
     }
 
@@ -305,7 +318,7 @@ public final class HandlerRunner: Sendable {
         }
         guard !living.isEmpty else { return }
         do {
-            try store.startConnectedTime(of: living.filter(loop.connect))
+            try startConnectedTime(ofEach: living.filter(loop.connect))
         } catch {
             state.withLock { $0.isRunning = false }
             for scope in living { _ = loop.disconnect(scope) }

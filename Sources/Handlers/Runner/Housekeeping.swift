@@ -18,7 +18,7 @@ struct Housekeeping {
     /// Frees places in lanes that no process uses.
     ///
     /// - Parameters:
-    ///   - isAsked: Whether there may be new ones. They are looked at once in ``Transaction/placePatience``.
+    ///   - isAsked: Whether there may be new ones. They are looked at once in ``Lanes/placePatience``.
     ///   - longest: The longest time between two looks while handlers have places that no process uses yet.
     ///   - canCall: Whether this process calls handlers of a scope and caller.
     /// - Returns: The time until the next look, 0 when handlers have become due; nil when there is none.
@@ -28,12 +28,12 @@ struct Housekeeping {
     ) throws -> Duration? {
         let now = store.time.monotonic()
         if isAsked {
-            let earliest = recalledAt.map { $0 + Transaction.placePatience } ?? now
+            let earliest = recalledAt.map { $0 + Lanes.placePatience } ?? now
             nextRecall = min(nextRecall ?? earliest, earliest)
         }
         guard let next = nextRecall else { return nil }
         if next > now { return next - now }
-        let look = try store.step { try $0.transaction.recallPlaces(longest: longest, canCall) }
+        let look = try store.step { try $0.transaction.lanes.recallPlaces(longest: longest, canCall) }
         recalledAt = now
         nextRecall = look.rest.map { now + $0 }
         return look.isChanged ? .zero : look.rest
@@ -65,7 +65,7 @@ struct Housekeeping {
         // Whoever sends signals that nobody takes sends them faster than one look in a minute would drop them.
         var pieces = 0
         while pieces < Self.mostPieces,
-            try store.step({ try $0.transaction.dropExpiredSignals(limit: Self.limit) })
+            try store.step({ try $0.transaction.keys.dropExpiredSignals(limit: Self.limit) })
         {
             pieces += 1
         }

@@ -109,7 +109,7 @@ extension RunnerLoop {
         return isPruning ? Self.least(rest, Self.longestWait) : rest
     }
 
-    /// Frees places in lanes that no process uses, at most once in ``Transaction/placePatience``.
+    /// Frees places in lanes that no process uses, at most once in ``Lanes/placePatience``.
     ///
     /// - Parameter isServed: Whether this process calls handlers of a scope.
     /// - Returns: When to do it again; nil for not.
@@ -133,7 +133,7 @@ extension RunnerLoop {
         // A runner that starts at this moment needs the survey.
         defer { if state.withLock({ !$0.started.isEmpty }) { needsSurvey.store(true, ordering: .relaxed) } }
         do {
-            let hasPlaces = try withLooking { _ in try store.look { try $0.hasPlaces() } }
+            let hasPlaces = try withLooking { _ in try store.look { try $0.lanes.hasPlaces() } }
             if hasPlaces { mayHavePlaces.store(true, ordering: .relaxed) }
         } catch {
             needsSurvey.store(true, ordering: .relaxed)
@@ -162,7 +162,7 @@ extension RunnerLoop {
                 try store.look { transaction in
                     (
                         try transaction.waitingScopes(Caller.open(to: store.role, leasing: true)),
-                        try transaction.hasPlaces(),
+                        try transaction.lanes.hasPlaces(),
                         restOfParked > .zero ? [] : try transaction.parkedByOlder()
                     )
                 }

@@ -23,8 +23,9 @@ struct HandlerRow {
     /// The number of bytes in the row of a call of a standing handler.
     var size: Int?
     var relations: Relations = []
-    /// What the program calls it; in a table of its own.
+    /// What the program calls it, and its chain with a limit; in tables of their own.
     var key: String?
+    var chain: Int64?
 
     init(_ name: Name, _ version: Int, _ arguments: [UInt8], trace: AnyHandlerID?) {
         (self.name, self.version, self.arguments, self.trace) = (name, version, arguments, trace)

@@ -227,19 +227,6 @@ public final class HandlerStore: Sendable {
         }
     #endif
 
-    /// Starts the connected time of scopes in this process.
-    func startConnectedTime(of scopes: Set<HandlerScope?>) throws {
-        if scopes.isEmpty { return }
-        // First, so that the time since a death is not taken for time in which anything ran.
-        try recoverDead()
-        let hasPlaces = try step { step in
-            for scope in scopes { try step.transaction.startConnectedTime(of: scope) }
-            return try step.transaction.hasPlaces()
-        }
-        // An earlier process may have left places to handlers that no process calls.
-        if hasPlaces { listeners.lookAtPlaces() }
-    }
-
     /// Whether the calling thread is inside a step of this store.
     var isInStep: Bool { threadInStep.load(ordering: .relaxed) == ThreadID.current.number }
 
@@ -363,7 +350,7 @@ public final class HandlerStore: Sendable {
         do {
             let result = try body(Step(transaction))
             if let failure = transaction.nestedFailure { throw failure }
-            try transaction.storeLanes()
+            try transaction.storeChanges()
             try Failpoint.beforeCommit.hit()
             try connection.commit()
             // Other processes may have rows to call, events to deliver, or wait for an ending.

@@ -27,16 +27,20 @@ struct HandlerTable: TransactionTable {
                 : try connection.insert(Self.insertAll, row.values(now)))
     }
 
-    /// Stores a new handler with its key, in the chain of the handler that binds it.
+    /// Stores a new handler with its key, and with what features add to it.
     func bind(_ new: HandlerRow) throws(HandlerError) -> AnyHandlerID {
         var row = new
-        let chain = try transaction.chainOfNew(row.kind)
-        if chain != nil { row.relations.insert(.inChain) }
+        if transaction.mayBindInChain(row.kind) { row.relations.insert(.inChain) }
+        try transaction.forEachFeature(of: row.relations) { (feature) throws(HandlerError) in
+            try feature.prepare(&row)
+        }
         if row.key != nil { row.relations.insert(.keyed) }
         let id = try insert(row)
         transaction.newDue.add(row.scope, wall: row.due)
         if let key = row.key { try give(key, to: id) }
-        if let chain { try transaction.add(id, row.name, toChain: chain, isKept: row.isKept) }
+        try transaction.forEachFeature(of: row.relations) { (feature) throws(HandlerError) in
+            try feature.bound(id, row)
+        }
         return id
     }
 
@@ -173,8 +177,9 @@ struct HandlerTable: TransactionTable {
             try connection.write(
                 "INSERT INTO ending_detail(handler, key, result) VALUES (?, ?, ?)", [id, stored.key, result])
         }
-        if !stored.relations.isEmpty {
-            try transaction.dropRelations(stored.relations, of: id, outcome)
+        if stored.relations.contains(.awaited) { transaction.awaited.append(id) }
+        try transaction.forEachFeature(of: stored.relations) { (feature) throws(HandlerError) in
+            try feature.ended(id, stored, outcome)
         }
     }
 

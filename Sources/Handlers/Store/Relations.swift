@@ -21,20 +21,3 @@ struct Relations: OptionSet {
     /// It belongs to a chain with a limit.
     static let inChain = Relations(rawValue: 256)
 }
-
-extension Transaction {
-    /// Updates what other tables hold of a handler that has ended.
-    func dropRelations(
-        _ relations: Relations, of id: AnyHandlerID, _ outcome: Outcome
-    ) throws(HandlerError) {
-        if relations.contains(.calendar) {
-            try connection.write("DELETE FROM calendar WHERE handler = ?", [id])
-        }
-        if relations.contains(.workflow) { try dropJournal(of: id) }
-        if relations.contains(.awaited) { awaited.append(id) }
-        if relations.contains(.parent) { try leaveChildren(of: id) }
-        if relations.contains(.child) { try childEnded(id, outcome) }
-        if relations.contains(.inLane) { try leaveLane(id) }
-        if relations.contains(.inChain) { try leaveChain(id) }
-    }
-}

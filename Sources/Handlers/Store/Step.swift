@@ -15,7 +15,7 @@ public struct Step: Readable {
 
     /// The connection for a statement, which sees all that the step has changed.
     private func statements() throws(HandlerError) -> Connection {
-        if !transaction.openLanes.changed.isEmpty { try transaction.storeLanes() }
+        if transaction.features.hasChanges { try transaction.storeChanges() }
         return transaction.connection
     }
 

@@ -57,7 +57,7 @@ extension Transaction {
             StoredCall(.result, overrides: overrides), context.given,
             claim: { try handlers.read(id, .standing, isStanding: true) },
             run: { stored, input in
-                if stored.relations.contains(.ordered), try hasWaitingCalls(id) {
+                if try mustQueue(id, stored.relations) {
                     return handlers.caller(of: stored.name)
                 }
                 let caller = try invoke(stored, overrides: overrides, context: context, input: &input)
@@ -119,21 +119,21 @@ extension Transaction {
 
     /// Leaves word of who runs, for the process that comes after one which this handler kills.
     func marking(_ stored: StoredHandler, _ context: any Sendable, _ body: () throws -> Void) throws {
-        let outer = (runningCall, chainRule)
+        let outer = runningCall
         let runningCall = RunningCall(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context))
-        (self.runningCall, chainRule) = (runningCall, .inherited)
+        self.runningCall = runningCall
         calls.append(stored)
         slot.record(runningCall)
         defer {
             calls.removeLast()
-            (self.runningCall, chainRule) = outer
+            self.runningCall = outer
             if let runningCall = self.runningCall {
                 slot.record(runningCall)
             } else {
                 slot.clearRunningCall()
             }
         }
-        try body()
+        try binding(.inherited, body)
     }
 
     /// Distinguishes the calls of a standing handler; a handler that is called once needs none.

@@ -202,20 +202,13 @@ extension Transaction {
                 environment: environment)
             return nil
         }
-        if row.relations.contains(.inChain), try endWithChainIfOver(row.id) { return nil }
-        if row.relations.contains(.inLane), try !mayStart(row.id) { return nil }
-        if let period = row.period {
-            // A calendar's.
-            if period == .zero {
-                try fire(row, call, environment)
-            } else {
-                try fire(row, every: period, call, environment)
-            }
-            return nil
-        }
+        guard try mayCall(row.id, row.relations) else { return nil }
         let definition = registry.definition(named: row.name)
-        if case .workflow? = definition?.body {
-            try runWorkflow(row, call, environment)
+        for feature in HandlerFeatures.all {
+            if try feature.init(transaction: self).deliver(row, definition, call, environment) { return nil }
+        }
+        if let period = row.period {
+            try fire(row, every: period, call, environment)
             return nil
         }
         if let definition, definition.isAsync {
@@ -261,9 +254,9 @@ extension Transaction {
 
     /// Makes calls due now that wait for nothing but another attempt, or for a runner, and yet would wait for longer than
     /// anything does: the clock was ahead when they were put off, and was set back since. A handler that waits for a token of its lane's
-    /// rate is left to ``recallPlaces(longest:_:)``.
+    /// rate is left to ``Lanes/recallPlaces(longest:_:)``.
     func hasten(beyond longest: Duration, limit: Int) throws(HandlerError) {
-        try storeLanes()
+        try storeChanges()
         let count = try connection.execute(
             "UPDATE handler SET due = ?3 WHERE id IN (\(Self.putOff))",
             [now + longest, limit, now])
@@ -301,8 +294,12 @@ extension Transaction {
             """, [reason, id])
         guard changed == 1 else { throw try handlers.noSuchHandler(id) }
         try ifStorable {
-            try quarantineInLane(id)
-            try storeLanes()
+            if let relations = try handlers.relations(of: id) {
+                try forEachFeature(of: relations) { (feature) throws(HandlerError) in
+                    try feature.quarantined(id)
+                }
+            }
+            try storeChanges()
         }
         try ifStorable { try report(id, reason.words) }
         try ifStorable { try trimQuarantine(after: id) }

@@ -15,7 +15,9 @@ extension Transaction {
                 try Failpoint.beforeInvalidation.hit()
                 try refuseDeadlyInvalidation(stored)
                 try marking(stored, invalidation) {
-                    if stored.relations.contains(.workflow) { try compensate(id, invalidation) }
+                    try forEachFeature(of: stored.relations) { feature in
+                        try feature.invalidating(id, invalidation)
+                    }
                     try invalidate(
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes, invalidation,
                         overrides)
@@ -113,30 +115,17 @@ extension Transaction {
         if found.isLeased { newDue.isLeaseLost = true }
     }
 
-    /// Has a runner cancel handlers, each in its turn.
-    ///
-    /// Those whose chain's time is over end by that, whether its alarm has come to them or not.
-    ///
-    /// - Parameter rows: Selects them by the row of the handler that has ended.
-    func cancelLater(_ rows: String, _ ended: AnyHandlerID) throws(HandlerError) {
-        let (canceled, over) = (StoredCall(.invalidated, reason: .cancelled), Self.chainLimitCall)
-        var count = try makeDue(over, where: "id IN (\(rows)) AND \(Self.isOver)", [ended, now])
-        count += try makeDue(
-            canceled, where: "id IN (\(rows)) AND call IS DISTINCT FROM ?", [ended, over.bytes()])
-        guard count > 0 else { return }
-        newDue.isAnywhere = true
-        newDue.isLeaseLost = true
-    }
-
     /// Makes handlers due, to be invalidated.
     ///
     /// - Returns: Their number.
     @discardableResult
-    private func makeDue(
+    func makeDue(
         _ call: StoredCall, because reason: String? = nil, where condition: String,
         _ values: [any SQLConvertible]
     ) throws(HandlerError) -> Int {
-        try freeKeys(ofWaitsOf: "SELECT id FROM handler WHERE \(condition)", values)
+        for feature in HandlerFeatures.all {
+            try feature.init(transaction: self).canceling("SELECT id FROM handler WHERE \(condition)", values)
+        }
         let set: [any SQLConvertible] = [now, Caller.inStep.rawValue, try call.bytes(), reason]
         return try connection.execute(
             """
@@ -152,7 +141,7 @@ extension Transaction {
         runsNothing = true
         defer { runsNothing = false }
         try handlers.bury(id, stored, .invalidated, .discarded)
-        try failWait(of: stored)
+        for feature in HandlerFeatures.all { try feature.init(transaction: self).discarded(stored) }
     }
 }
 

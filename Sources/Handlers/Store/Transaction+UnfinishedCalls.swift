@@ -210,9 +210,9 @@ extension Transaction {
         if let due = unfinished.due {
             newDue.add(unfinished.scope == nil ? try handlers.scope(of: id) : unfinished.scope, wall: due)
         }
-        if stored.relations.contains(.inLane) { try settleInLane(id, unfinished) }
-        if stored.relations.contains(.inChain) { try endWithChain(id, stored.name) }
-        if stored.relations.contains(.workflow), unfinished.isInvalidation { try cancelWaits(of: id) }
+        try forEachFeature(of: stored.relations) { (feature) throws(HandlerError) in
+            try feature.kept(id, stored, unfinished)
+        }
         if unfinished.state == .parked { newDue.isParked = true }
         if unfinished.isFinal { try report(unfinished, of: id) }
         if unfinished.state == .quarantined { try trimQuarantine(after: id) }
@@ -232,8 +232,10 @@ extension Transaction {
         let call = try handlers.insert(row)
         newDue.add(unfinished.scope, wall: unfinished.due)
         if unfinished.state == .parked { newDue.isParked = true }
-        if stored.relations.contains(.ordered), let id = stored.id {
-            try add(call, toCallsOf: id, unfinished)
+        if let id = stored.id {
+            try forEachFeature(of: stored.relations) { [unfinished] (feature) throws(HandlerError) in
+                try feature.stored(call, of: id, unfinished)
+            }
         }
         if unfinished.isFinal {
             try report(unfinished, of: call)

@@ -38,11 +38,9 @@ package final class Transaction: TransactionTable {
     /// The innermost of them.
     var running: StoredHandler? { calls.last }
     /// To which chain with a limit new handlers belong.
-    var chainRule = ChainRule.inherited
-    /// The chains to which more handlers are bound.
-    var openChains: Set<Int64> = []
-    /// The lanes that were read.
-    var openLanes = OpenLanes()
+    private(set) var chainRule = ChainRule.inherited
+    /// What features keep in memory until the end of the step.
+    var features = HandlerFeatures()
     /// Whether no handler may be called for what ends now.
     var runsNothing = false
     /// The record in the slot meanwhile.
@@ -92,6 +90,36 @@ package final class Transaction: TransactionTable {
     /// The time of the monotonic clock at this moment.
     var monotonicNow: Duration { time.wholeMonotonic() }
 
+    // MARK: Chains of handlers
+
+    /// The chain with a limit to which a new handler belongs.
+    enum ChainRule {
+        /// That of the handler in whose call it is bound.
+        case inherited
+        /// None.
+        case outsideOfChains
+        /// One with its own limit.
+        case limited(Int64)
+    }
+
+    /// Runs `body`, in which new handlers belong to another chain.
+    func binding<R, E: Error>(_ rule: ChainRule, _ body: () throws(E) -> R) throws(E) -> R {
+        let outer = chainRule
+        chainRule = rule
+        defer { chainRule = outer }
+        return try body()
+    }
+
+    /// Returns whether a handler that is bound now may belong to a chain with a limit. Standing handlers never do.
+    func mayBindInChain(_ kind: Kind) -> Bool {
+        guard kind == .once else { return false }
+        return switch chainRule {
+        case .inherited: running?.relations.contains(.inChain) ?? false
+        case .outsideOfChains: false
+        case .limited: true
+        }
+    }
+
     // MARK: Undoing a part
 
     /// Runs `body` in a savepoint and rolls its writes back when it throws. Savepoints can be nested.
@@ -112,10 +140,10 @@ package final class Transaction: TransactionTable {
         nested = nil
         defer { nested = outer }
         let (actions, failed, ended) = (afterCommit.count, failures.count, awaited.count)
-        let lanes = (openLanes.byName, openLanes.changed)
+        let kept = features.mark
         func undo() throws {
             try connection.undo()
-            openLanes.undo(to: lanes)
+            features.undo(to: kept)
             afterCommit.removeSubrange(actions...)
             failures.removeSubrange(failed...)
             awaited.removeSubrange(ended...)

@@ -30,7 +30,9 @@ struct FlowPlace: Hashable, Codable, Sendable {
 struct FlowWoken: Handler {
     static let id = "workflow.woken"
     var flow: FlowPlace
-    func run(_ call: borrowing Call<TimerFired>) throws { try call.step.transaction.resolve(flow, []) }
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        try call.step.transaction.journals.resolve(flow, [])
+    }
 }
 
 /// Fills its place with the value of a signal.
@@ -38,7 +40,7 @@ struct FlowSignaled: Handler {
     static let id = "workflow.signaled"
     var flow: FlowPlace
     func run(_ call: borrowing Call<SignalReceived<JSONValue>>) throws {
-        try call.step.transaction.fill(flow) { try HandlerResult(call.value).bytes }
+        try call.step.transaction.journals.fill(flow) { try HandlerResult(call.value).bytes }
     }
 }
 
@@ -47,7 +49,7 @@ struct FlowJoined: Handler {
     static let id = "workflow.joined"
     var flow: FlowPlace
     func run(_ call: borrowing Call<Joined>) throws {
-        try call.step.transaction.fill(flow) { try FlowRun.stored(call.children()) }
+        try call.step.transaction.journals.fill(flow) { try FlowRun.stored(call.children()) }
     }
 }
 
@@ -56,13 +58,13 @@ struct FlowGivenUp: Handler {
     static let id = "workflow.given-up"
     var flow: FlowPlace
     func run(_ call: borrowing Call<Invalidation>) throws {
-        let transaction = call.step.transaction
+        let journals = call.step.transaction.journals
         guard call.reason == .timedOut else {
-            return try transaction.resolve(
+            return try journals.resolve(
                 flow, error: StoredReason("what it waited for was invalidated (\(call.reason))"))
         }
-        try transaction.fill(flow) {
-            guard call.context.handler == FlowJoined.id, let waiter = try transaction.waiter(of: flow) else {
+        try journals.fill(flow) {
+            guard call.context.handler == FlowJoined.id, let waiter = try journals.waiter(of: flow) else {
                 // The value of a signal has at least one byte, also for `null`.
                 return []
             }
@@ -71,9 +73,9 @@ struct FlowGivenUp: Handler {
     }
 }
 
-extension Transaction {
+extension Journals {
     /// Fills the place of a handler that was discarded.
-    func failWait(of stored: StoredHandler) throws(HandlerError) {
+    func discarded(_ stored: StoredHandler) throws(HandlerError) {
         guard let place = FlowPlace(filledBy: stored) else { return }
         try resolve(place, error: StoredReason("what it waited for was discarded"))
     }

@@ -21,7 +21,7 @@ final class FlowRun: Sendable {
     }
 
     struct State {
-        var journal: [Transaction.FlowEntry]
+        var journal: [FlowEntry]
         /// The number of places of the journal that the store has.
         var written: Int
         /// The place of the next operation.
@@ -133,9 +133,9 @@ final class FlowRun: Sendable {
         }
     }
 
-    private func write(_ entry: Transaction.FlowEntry, at position: Int) throws(HandlerError) {
+    private func write(_ entry: FlowEntry, at position: Int) throws(HandlerError) {
         if position == 0 { try transaction.handlers.add(.workflow, to: workflow) }
-        try transaction.write(entry, at: FlowPlace(workflow: workflow, position: position))
+        try transaction.journals.write(entry, at: FlowPlace(workflow: workflow, position: position))
     }
 
     /// Stores the places that are new, before the run ends.
@@ -157,7 +157,7 @@ final class FlowRun: Sendable {
         let operation = Self.operation(kind, name)
         let (_, known) = try next(operation)
         if let known { return try pass(known) }
-        var entry = Transaction.FlowEntry(operation: operation, at: transaction.now)
+        var entry = FlowEntry(operation: operation, at: transaction.now)
         do {
             entry.error = try failure { entry.value = try body(Step(transaction)) }
         } catch { throw stop(.failure(error)) }
@@ -180,15 +180,15 @@ final class FlowRun: Sendable {
             if known.isOpen { throw stop(.success(.waits)) }
             return try pass(known)
         }
-        let entry: Transaction.FlowEntry?
+        let entry: FlowEntry?
         do {
             try write()
             try write(
-                Transaction.FlowEntry(operation: operation, at: transaction.now), at: place.position)
+                FlowEntry(operation: operation, at: transaction.now), at: place.position)
             let error = try failure {
-                try transaction.set(waiter: bind(Step(transaction), place), at: place)
+                try transaction.journals.set(waiter: bind(Step(transaction), place), at: place)
             }
-            if let error { try transaction.resolve(place, error: error) }
+            if let error { try transaction.journals.resolve(place, error: error) }
             // What it waits for may have come with this.
             entry = try Step(transaction).entry(at: place)
         } catch { throw stop(.failure(error)) }
@@ -206,7 +206,7 @@ final class FlowRun: Sendable {
     }
 
     /// The next place, and what the journal holds there.
-    private func next(_ operation: Name) throws -> (FlowPlace, Transaction.FlowEntry?) {
+    private func next(_ operation: Name) throws -> (FlowPlace, FlowEntry?) {
         let (position, known) = try state.withLock { state in
             if ThreadID.current != thread { state.isForeign = true }
             guard state.stop == nil, !state.isForeign else {
@@ -260,7 +260,7 @@ final class FlowRun: Sendable {
         }
     }
 
-    private func pass(_ entry: Transaction.FlowEntry) throws -> [UInt8] {
+    private func pass(_ entry: FlowEntry) throws -> [UInt8] {
         state.withLock { $0.now = entry.at }
         if let error = entry.error { throw HandlerError(.operationFailed, error.words) }
         return entry.value ?? []

@@ -94,7 +94,7 @@ struct LaneInvariantTests {
         /// What a runner does beside what is due.
         func keepHouse() throws {
             try rig.store.step { step in
-                _ = try step.transaction.recallPlaces(longest: .seconds(60)) { [isServed] scope, _ in
+                _ = try step.transaction.lanes.recallPlaces(longest: .seconds(60)) { [isServed] scope, _ in
                     scope == nil || isServed
                 }
                 try step.transaction.hasten(beyond: rig.store.registry.longestRetryDelay, limit: 500)

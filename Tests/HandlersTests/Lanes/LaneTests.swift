@@ -234,7 +234,7 @@ private struct First: Handler {
             #expect(try status(rig).running == 1)
             try set(rig, LaneRule("mail", concurrency: concurrency))
             // One step places so many and no more.
-            #expect(try status(rig).running == 1 + Transaction.mostPlaced)
+            #expect(try status(rig).running == 1 + Lanes.mostPlaced)
             while try rig.runner.runDue() == .zero {}
             #expect(try status(rig).running == concurrency ?? 1201)
             #expect(try rig.store.integer("SELECT count(*) FROM handler WHERE name = 'lane.filler'") == 0)

@@ -352,7 +352,7 @@ private struct Undo: Handler {
         }) { rig, id in
             try await run(rig)
             let next = try rig.store.step { step in
-                try step.transaction.cancelLater("SELECT CAST(? AS BIGINT)", AnyHandlerID(id))
+                try step.transaction.chains.cancelLater("SELECT CAST(? AS BIGINT)", AnyHandlerID(id))
                 try step.signal("go", "now")
                 return try step.start(Scripted().durable)
             }

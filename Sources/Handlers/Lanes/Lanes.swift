@@ -2,7 +2,9 @@
 ///
 /// A place is given in the step that frees it, and the handler that gets it becomes due. So a full lane costs runners nothing, however many
 /// wait, and the next handler starts as soon as any due one, in any process.
-extension Transaction {
+struct Lanes: TransactionTable {
+    let transaction: Transaction
+
     /// The most places that are given in a lane at once. A ``LaneFiller`` gives the others.
     static let mostPlaced = 500
 
@@ -38,31 +40,16 @@ extension Transaction {
         try insert(entry)
         if let start = arrival.start {
             try admit(id, to: entry.lane, at: start)
-            newDue.add(scope, wall: start)
+            transaction.newDue.add(scope, wall: start)
         } else if entry.state == .ready {
             try fillLane(entry.lane)
         }
     }
 
-    /// Returns whether a due handler of a lane may be called now. If not, it waits in its lane.
-    func mayStart(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
-        guard let entry = try laneEntry(of: id) else { return true }
-        guard entry.state == .placed else { return try enter(entry) }
-        let gate = try lane(entry.lane).gate
-        guard gate.rate != nil else { return true }
-        if let time = gate.delay(of: id, now) {
-            try handlers.setDue(id, time)
-            return false
-        }
-        // Its token came. The next entry waits for the token after that.
-        try fillLane(entry.lane) { $0.started(id) }
-        return true
-    }
-
     /// Has an entry wait for its place.
     ///
     /// - Returns: Whether it has one already, and may start.
-    private func enter(_ entry: LaneEntry) throws(HandlerError) -> Bool {
+    func enter(_ entry: LaneEntry) throws(HandlerError) -> Bool {
         guard [.bound, .away].contains(entry.state) else {
             if entry.state != .placed { try handlers.setDue(entry.id, nil) }
             return entry.state == .placed
@@ -131,19 +118,19 @@ extension Transaction {
     private func admit(_ id: AnyHandlerID, to name: Name, at start: Timestamp) throws(HandlerError) {
         var lane = try lane(name)
         lane.gate.admit(id, at: start, now)
-        openLanes.put(lane, name)
-        newDue.placed += 1
+        transaction.features.lanes.put(lane, name)
+        transaction.newDue.placed += 1
     }
 
     /// Gives the free places of a lane to the entries that are first.
     ///
     /// - Parameter change: What has changed in the lane.
-    private func fillLane(
+    func fillLane(
         _ name: Name, _ change: (inout LaneGate) -> Void = { _ in }
     ) throws(HandlerError) {
         var lane = try lane(name)
         change(&lane.gate)
-        openLanes.put(lane, name)
+        transaction.features.lanes.put(lane, name)
         if lane.isFilledLater { return }
         var placed = 0
         while let start = try self.lane(name).gate.nextStart(now), let next = try firstReady(in: name) {
@@ -156,14 +143,14 @@ extension Transaction {
 
     /// Gives the next free places of a lane in which a step gave as many as it may.
     func fillMore(of name: Name) throws(HandlerError) {
-        openLanes.byName[name]?.isFilledLater = false
+        transaction.features.lanes.byName[name]?.isFilledLater = false
         try fillLane(name)
     }
 
     private func fillLater(_ name: Name) throws(HandlerError) {
-        openLanes.byName[name]?.isFilledLater = true
+        transaction.features.lanes.byName[name]?.isFilledLater = true
         let filler = try LaneFiller(lane: name.string).durable
-        _ = try binding(.outsideOfChains) { () throws(HandlerError) in
+        _ = try transaction.binding(.outsideOfChains) { () throws(HandlerError) in
             try handlers.bind(filler, kind: .once, timing: Timing(at: now, nil))
         }
     }
@@ -178,39 +165,21 @@ extension Transaction {
             ORDER BY lane_entry.rank, lane_entry.handler LIMIT 1
             """, [name]
         ) { (AnyHandlerID(rawValue: $0.integer(0)), $0.optionalText(1).map { HandlerScope($0) }) }
-        if first == nil { openLanes.byName[name]?.hasNoneReady = true }
+        if first == nil { transaction.features.lanes.byName[name]?.hasNoneReady = true }
         return first
     }
 
     private func place(_ id: AnyHandlerID, in scope: HandlerScope?, at start: Timestamp) throws(HandlerError)
     {
-        openLanes.lastEntry = nil
+        transaction.features.lanes.lastEntry = nil
         try connection.write(
             "UPDATE lane_entry SET state = \(LaneState.placed.sql) WHERE handler = ?", [id])
         // One that was canceled meanwhile is due already.
         try connection.write("UPDATE handler SET due = ? WHERE id = ? AND due IS NULL", [start, id])
-        newDue.add(scope, wall: start)
+        transaction.newDue.add(scope, wall: start)
     }
 
     // MARK: Leaving
-
-    /// Removes a handler that has ended from its lane.
-    func leaveLane(_ id: AnyHandlerID) throws(HandlerError) {
-        guard let entry = try laneEntry(of: id) else { return }
-        openLanes.lastEntry = nil
-        try connection.write("DELETE FROM lane_entry WHERE handler = ?", [id])
-        try vacate(entry, isPassed: true)
-    }
-
-    /// Settles the entry of a handler that could not run.
-    func settleInLane(_ id: AnyHandlerID, _ unfinished: UnfinishedCall) throws(HandlerError) {
-        guard let entry = try laneEntry(of: id) else { return }
-        switch unfinished.state {
-        case .pending where unfinished.isQueued: _ = try enter(entry)
-        case .pending, .parked: try moveAway(entry, isPassed: false)
-        case .quarantined, .leased: try moveAway(entry, isPassed: true)
-        }
-    }
 
     /// Frees the place of an entry until it is due again.
     ///
@@ -227,7 +196,7 @@ extension Transaction {
     }
 
     /// Gives the order key and the place of an entry to the next ones.
-    private func vacate(_ entry: LaneEntry, isPassed: Bool, isUncalled: Bool = false) throws(HandlerError) {
+    func vacate(_ entry: LaneEntry, isPassed: Bool, isUncalled: Bool = false) throws(HandlerError) {
         if isPassed, entry.position != nil, let key = entry.orderKey,
             var next = try firstEntry(key, in: entry.lane), next.state == .blocked
         {
@@ -239,21 +208,12 @@ extension Transaction {
         }
     }
 
-    /// Frees the place of a handler that was quarantined outside of a call.
-    func quarantineInLane(_ id: AnyHandlerID) throws(HandlerError) {
-        guard try handlers.relations(of: id)?.contains(.inLane) == true, let entry = try laneEntry(of: id)
-        else {
-            return
-        }
-        try moveAway(entry, isPassed: true)
-    }
-
     // MARK: Rules
 
     /// Stores the limits of a lane, and gives the places that they allow.
     func setLane(_ rule: LaneRule) throws(HandlerError) {
         try rule.check()
-        try storeLanes()
+        try storeChanges()
         let known = try gate(of: rule.lane)
         if let known, known.concurrency == rule.concurrency, known.rate == rule.rate, rule.hasLimits {
             return
@@ -268,7 +228,9 @@ extension Transaction {
             try connection.write("DELETE FROM lane WHERE name = ?", [rule.lane])
         }
         // One that is canceled does not wait for a token.
-        if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)), try !isToBeInvalidated(waiter) {
+        if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)),
+            try !transaction.isToBeInvalidated(waiter)
+        {
             try setDue(waiter, in: handlers.scope(of: waiter), gate.tokenAt ?? now)
         }
         try fillLane(rule.lane)
@@ -277,7 +239,7 @@ extension Transaction {
     /// Makes an entry with a place due at another time.
     func setDue(_ id: AnyHandlerID, in scope: HandlerScope?, _ due: Timestamp) throws(HandlerError) {
         try handlers.setDue(id, due)
-        newDue.add(scope, wall: due)
+        transaction.newDue.add(scope, wall: due)
     }
 
     private func addLane(_ rule: LaneRule) throws(HandlerError) {

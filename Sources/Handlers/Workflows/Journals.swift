@@ -1,49 +1,51 @@
 /// Workflows and their journals.
-extension Transaction {
-    /// What the journal of a workflow holds at one place.
-    struct FlowEntry {
-        let operation: Name
-        /// The value, as JSON, empty for none; nil while it waits, and when it failed.
-        var value: [UInt8]?
-        var error: StoredReason?
-        let at: Timestamp
-
-        var isOpen: Bool { value == nil && error == nil }
-    }
+struct Journals: HandlerFeature {
+    static let relations = Relations.workflow
+    let transaction: Transaction
 
     // MARK: Running
 
+    func deliver(
+        _ row: Transaction.DueRow, _ definition: Definition?, _ call: StoredCall,
+        _ environment: (any HandlerEnvironment)?
+    ) throws -> Bool {
+        // The calls of a periodic one are workflows of their own.
+        guard row.period == nil, case .workflow? = definition?.body else { return false }
+        try run(row, call, environment)
+        return true
+    }
+
     /// Runs a workflow up to where it waits or ends.
-    func runWorkflow(
-        _ row: DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
+    private func run(
+        _ row: Transaction.DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
     ) throws {
-        _ = try attempt(
+        _ = try transaction.attempt(
             call, nil,
             claim: { try handlers.read(row.id, .oncePending) },
             run: { stored, input in
-                let definition = try definition(of: stored)
-                let context = try context(of: row, definition, environment)
+                let definition = try transaction.definition(of: stored)
+                let context = try transaction.context(of: row, definition, environment)
                 input = context
-                try refuseCulprit(stored, definition, context)
-                guard case .workflow(let body) = definition.body, canRunHere(definition) else {
+                try transaction.refuseCulprit(stored, definition, context)
+                guard case .workflow(let body) = definition.body, transaction.canRunHere(definition) else {
                     return Caller(definition)
                 }
                 try Failpoint.beforeHandler.hit()
-                try marking(stored, context) {
-                    try timing(stored) {
+                try transaction.marking(stored, context) {
+                    try transaction.timing(stored) {
                         let invocation = Invocation(
                             stored: stored, overrides: call.overrides ?? Record(), context: context)
-                        try settle(stored, row, call, context, environment, body(invocation, self))
+                        try settle(stored, row, call, context, environment, body(invocation, transaction))
                     }
                 }
                 try Failpoint.afterHandler.hit()
                 return nil
             },
-            storeUnfinished: { stored, unfinished in try keep(row.id, unfinished, stored) })
+            storeUnfinished: { stored, unfinished in try transaction.keep(row.id, unfinished, stored) })
     }
 
     private func settle(
-        _ stored: StoredHandler, _ row: DueRow, _ call: StoredCall, _ context: any Sendable,
+        _ stored: StoredHandler, _ row: Transaction.DueRow, _ call: StoredCall, _ context: any Sendable,
         _ environment: (any HandlerEnvironment)?, _ end: FlowRun.End
     ) throws {
         // It has ended or replaced itself.
@@ -64,10 +66,10 @@ extension Transaction {
             let claimed = try handlers.claim(row.id, .oncePending)
             try handlers.bury(row.id, claimed, call.outcome, nil, result)
         case .failed(let error):
-            log?.write(.warning, .handlers) {
+            transaction.log?.write(.warning, .handlers) {
                 "the workflow \(row.id) ('\(stored.name)') fails: \(plainReason(error))"
             }
-            _ = try invalidate(row.id, reason: .failed, overrides: [:], environment: environment)
+            _ = try transaction.invalidate(row.id, reason: .failed, overrides: [:], environment: environment)
         }
     }
 
@@ -107,31 +109,44 @@ extension Transaction {
             "UPDATE handler SET due = ? WHERE id = ? AND state = \(State.pending.sql) AND due IS NULL",
             [now, workflow])
         guard changed == 1 else { return }
-        newDue.add(try handlers.scope(of: workflow), wall: now)
+        transaction.newDue.add(try handlers.scope(of: workflow), wall: now)
     }
 
     /// Runs the compensations of a workflow that will not end as it should, the newest first.
-    func compensate(_ workflow: AnyHandlerID, _ invalidation: Invalidation) throws {
+    func invalidating(_ workflow: AnyHandlerID, _ invalidation: Invalidation) throws {
         let stored = try connection.all(
             "SELECT value FROM journal WHERE handler = ? AND operation LIKE 'compensate %' ORDER BY position DESC",
             [workflow]
         ) { $0.blob(0) }
         for value in stored where !value.isEmpty {
             let handler = try ArgumentCoding.value(Durable<Invalidation>.self, from: value)
-            try binding(.outsideOfChains) { try run(handler, context: invalidation) }
+            try transaction.binding(.outsideOfChains) { try transaction.run(handler, context: invalidation) }
         }
     }
 
+    func kept(_ id: AnyHandlerID, _ stored: StoredHandler, _ unfinished: UnfinishedCall) throws(HandlerError)
+    {
+        if unfinished.isInvalidation { try cancelWaits(of: id) }
+    }
+
+    func ended(_ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome) throws(HandlerError) {
+        try dropJournal(of: id)
+    }
+
+    func canceling(_ rows: String, _ values: [any SQLConvertible]) throws(HandlerError) {
+        try freeKeys(ofWaitsOf: rows, values)
+    }
+
     /// Removes the journal of a workflow that has ended, and cancels what it waits for.
-    func dropJournal(of workflow: AnyHandlerID) throws(HandlerError) {
+    private func dropJournal(of workflow: AnyHandlerID) throws(HandlerError) {
         try cancelWaits(of: workflow)
         try connection.write("DELETE FROM journal WHERE handler = ?", [workflow])
     }
 
     /// Cancels what a workflow waits for that will never go on: it has ended, or its compensations are tried again.
-    func cancelWaits(of workflow: AnyHandlerID) throws(HandlerError) {
+    private func cancelWaits(of workflow: AnyHandlerID) throws(HandlerError) {
         try freeKeys(ofWaitsOf: "?", [workflow])
-        try cancelLater(
+        try chains.cancelLater(
             "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL", workflow)
     }
 
@@ -139,7 +154,7 @@ extension Transaction {
     /// same signal at once.
     ///
     /// - Parameter workflows: Selects their rows; handlers that are no workflows have no waits.
-    func freeKeys(ofWaitsOf workflows: String, _ values: [any SQLConvertible]) throws(HandlerError) {
+    private func freeKeys(ofWaitsOf workflows: String, _ values: [any SQLConvertible]) throws(HandlerError) {
         try connection.write(
             """
             DELETE FROM handler_key WHERE handler IN (SELECT waiter FROM journal WHERE value IS NULL AND error IS NULL
@@ -148,21 +163,36 @@ extension Transaction {
     }
 }
 
+extension TransactionTable {
+    var journals: Journals { Journals(transaction: transaction) }
+}
+
+/// What the journal of a workflow holds at one place.
+struct FlowEntry {
+    let operation: Name
+    /// The value, as JSON, empty for none; nil while it waits, and when it failed.
+    var value: [UInt8]?
+    var error: StoredReason?
+    let at: Timestamp
+
+    var isOpen: Bool { value == nil && error == nil }
+}
+
 extension ReadableStore where Self: ~Copyable {
-    func journal(of workflow: AnyHandlerID) throws(HandlerError) -> [Transaction.FlowEntry] {
+    func journal(of workflow: AnyHandlerID) throws(HandlerError) -> [FlowEntry] {
         try all(
             "SELECT operation, value, error, at FROM journal WHERE handler = ? ORDER BY position", workflow,
-            read: Transaction.FlowEntry.init)
+            read: FlowEntry.init)
     }
 
-    func entry(at place: FlowPlace) throws(HandlerError) -> Transaction.FlowEntry? {
+    func entry(at place: FlowPlace) throws(HandlerError) -> FlowEntry? {
         try first(
             "SELECT operation, value, error, at FROM journal WHERE handler = ? AND position = ?",
-            place.workflow, place.position, read: Transaction.FlowEntry.init)
+            place.workflow, place.position, read: FlowEntry.init)
     }
 }
 
-extension Transaction.FlowEntry {
+extension FlowEntry {
     fileprivate init(_ row: borrowing Row) {
         self.init(
             operation: row.foreignText(0), value: row.isNull(1) ? nil : row.blob(1),

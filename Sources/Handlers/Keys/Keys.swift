@@ -1,7 +1,7 @@
 /// Keys of handlers, and signals to them.
-extension Transaction {
-    /// The maximum number of bytes of a key.
-    static let longestKey = 512
+struct Keys: TransactionTable {
+    let transaction: Transaction
+
     /// The maximum number of signals that wait for one key.
     static let maximumSignals = 1000
 
@@ -28,10 +28,10 @@ extension Transaction {
     }
 
     private func check(_ key: String) throws(HandlerError) {
-        guard Name(key).isName(ofBytes: Self.longestKey) else {
+        guard Name(key).isName(ofBytes: NameBounds.key) else {
             throw HandlerError(
                 .invalidKey,
-                "a key has 1 to \(Self.longestKey) bytes and no U+0000; this one has \(key.utf8.count) bytes")
+                "a key has 1 to \(NameBounds.key) bytes and no U+0000; this one has \(key.utf8.count) bytes")
         }
     }
 
@@ -75,9 +75,9 @@ extension Transaction {
         // Its invalidation may fail and be tried again, and does not hold the key meanwhile.
         _ = try handlers.takeKey(of: other.id)
         if other.scope == nil {
-            _ = try invalidate(other.id, reason: .replaced, overrides: [:], environment: nil)
+            _ = try transaction.invalidate(other.id, reason: .replaced, overrides: [:], environment: nil)
         } else {
-            try invalidateLater(other.id, StoredCall(.invalidated, reason: .replaced))
+            try transaction.invalidateLater(other.id, StoredCall(.invalidated, reason: .replaced))
         }
     }
 
@@ -96,10 +96,10 @@ extension Transaction {
             try keep(signal.bytes, for: key, time)
             return nil
         }
-        let context = ContextSource.given(signal)
+        let context = Transaction.ContextSource.given(signal)
         return holder.kind == Kind.standing.rawValue
-            ? try callStanding(holder.id, overrides: [:], context: context)
-            : try end(holder.id, .result, overrides: [:], context: context)
+            ? try transaction.callStanding(holder.id, overrides: [:], context: context)
+            : try transaction.end(holder.id, .result, overrides: [:], context: context)
     }
 
     private func keep(_ value: [UInt8], for key: String, _ time: Duration) throws(HandlerError) {
@@ -135,7 +135,7 @@ extension Transaction {
         guard kind == .once else {
             // It may end itself, or give its key to another one.
             while try holder(of: key)?.id == id, let value = try takeEarlySignal(key) {
-                _ = try callStanding(id, overrides: [:], context: .given(Signal(bytes: value)))
+                _ = try transaction.callStanding(id, overrides: [:], context: .given(Signal(bytes: value)))
             }
             return
         }
@@ -154,7 +154,6 @@ extension Transaction {
     }
 }
 
-extension ForeignText {
-    /// Whether it has 1 to `longest` bytes of UTF-8, without U+0000.
-    func isName(ofBytes longest: Int) -> Bool { 1...longest ~= utf8.count && !utf8.contains(0) }
+extension TransactionTable {
+    var keys: Keys { Keys(transaction: transaction) }
 }

@@ -1,5 +1,5 @@
 /// Places of entries that no process calls: none serves their scope, or only the main program may call them and it does not run.
-extension Transaction {
+extension Lanes {
     /// The time after which a due handler that this process cannot call loses its place.
     static let placePatience = Duration.seconds(10)
     /// The most entries that one step looks at in a lane. A lane with more places than that has many that are used.
@@ -34,7 +34,7 @@ extension Transaction {
 
     /// Whether a lane with limits has entries with a place.
     func hasPlaces() throws(HandlerError) -> Bool {
-        try storeLanes()
+        try storeChanges()
         return try connection.first("SELECT 1 FROM lane WHERE running > 0 LIMIT 1") { _ in true } ?? false
     }
 
@@ -96,7 +96,7 @@ extension Transaction {
         let longest = lane.gate.tokenWaiter == entry.id.rawValue ? lane.gate.rate?.period ?? .zero : .zero
         guard entry.due > now + longest else { return false }
         lane.gate.hasten(entry.id, now)
-        openLanes.put(lane, name)
+        transaction.features.lanes.put(lane, name)
         try setDue(entry.id, in: entry.server.scope, now)
         return true
     }

@@ -1,5 +1,8 @@
 /// Handlers that are called when others have ended.
-extension Transaction {
+struct Joins: HandlerFeature {
+    static let relations: Relations = [.child, .parent]
+    let transaction: Transaction
+
     /// The maximum number of handlers for which one waits: all that have not ended are canceled in one step.
     private static let maximumChildren = 10_000
 
@@ -35,7 +38,7 @@ extension Transaction {
         try connection.write(
             "INSERT INTO join_child(handler, parent, position) VALUES (?, ?, ?)", [child, parent, position])
         if changed == 1 { return }
-        guard let ending = try Step(self).ending(of: child) else {
+        guard let ending = try Step(transaction).ending(of: child) else {
             guard let relations = try handlers.relations(of: child) else {
                 throw try handlers.noSuchHandler(child)
             }
@@ -65,10 +68,15 @@ extension Transaction {
         )
     }
 
+    func ended(_ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome) throws(HandlerError) {
+        if stored.relations.contains(.parent) { try leaveChildren(of: id) }
+        if stored.relations.contains(.child) { try childEnded(id, outcome) }
+    }
+
     /// Counts the ending of a child, and calls its parent if it was the last one that counts.
     ///
     /// What the parent reads of it is its ending, which stays as long as the parent waits.
-    func childEnded(_ child: AnyHandlerID, _ outcome: Outcome) throws(HandlerError) {
+    private func childEnded(_ child: AnyHandlerID, _ outcome: Outcome) throws(HandlerError) {
         guard try count(outcome, of: child) else { return }
         let parent = try connection.first(
             """
@@ -113,14 +121,16 @@ extension Transaction {
         }
         guard let found, found.isUncalled else { return }
         // A child may end because the time of their chain is over: then a runner ends this one, too.
-        let isOver = found.relations.contains(.inChain) ? try outlivedLimit(of: parent) != nil : false
+        let isOver = found.relations.contains(.inChain) ? try chains.outlivedLimit(of: parent) != nil : false
         let definition = registry.definition(named: found.name)
-        guard !isOver, !isDeep, !runsNothing, let definition, found.version <= definition.version else {
+        guard !isOver, !transaction.isDeep, !transaction.runsNothing, let definition,
+            found.version <= definition.version
+        else {
             let input = try ArgumentCoding.encode(Joined(handler: parent), named: "the children")
             return try handlers.queue(parent, calledWith: input, handlers.caller(of: found.name), found.scope)
         }
         do {
-            _ = try end(parent, .result, overrides: [:], context: .given(Joined(handler: parent)))
+            _ = try transaction.end(parent, .result, overrides: [:], context: .given(Joined(handler: parent)))
         } catch {
             // What the handler throws is stored; this is the store's own error.
             throw error as? HandlerError ?? HandlerError(.sql, plainReason(error), cause: error)
@@ -128,14 +138,18 @@ extension Transaction {
     }
 
     /// Has the children invalidated that have not ended: their parent has.
-    func leaveChildren(of parent: AnyHandlerID) throws(HandlerError) {
+    private func leaveChildren(of parent: AnyHandlerID) throws(HandlerError) {
         let waiting = try connection.first("SELECT waiting FROM handler_join WHERE handler = ?", [parent]) {
             $0.integer(0)
         }
         if let waiting, waiting > 0 {
-            try cancelLater("SELECT handler FROM join_child WHERE parent = ?", parent)
+            try chains.cancelLater("SELECT handler FROM join_child WHERE parent = ?", parent)
         }
         try connection.write("DELETE FROM join_child WHERE parent = ?", [parent])
         try connection.write("DELETE FROM handler_join WHERE handler = ?", [parent])
     }
+}
+
+extension TransactionTable {
+    var joins: Joins { Joins(transaction: transaction) }
 }

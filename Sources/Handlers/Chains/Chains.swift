@@ -1,31 +1,16 @@
 /// Chains with a limit: their members, and the alarm that ends these.
 ///
 /// A member is a row of `chain_member` beside the handler, which has the relation `inChain`. Most handlers have neither, and pay nothing.
-extension Transaction {
-    /// The chain with a limit to which a new handler belongs.
-    enum ChainRule {
-        /// That of the handler in whose call it is bound.
-        case inherited
-        /// None.
-        case outsideOfChains
-        /// One with its own limit.
-        case limited(Int64)
-    }
+package struct Chains: HandlerFeature {
+    static let relations = Relations.inChain
+    let transaction: Transaction
 
     /// The most handlers that one call of an alarm ends. The next call follows at once.
     static let mostEnded = 200
 
     // MARK: Binding
 
-    /// Runs `body`, in which new handlers belong to another chain.
-    func binding<R, E: Error>(_ rule: ChainRule, _ body: () throws(E) -> R) throws(E) -> R {
-        let outer = chainRule
-        chainRule = rule
-        defer { chainRule = outer }
-        return try body()
-    }
-
-    func limitingChain<R>(to limit: Duration, _ body: () throws -> R) throws -> R {
+    func limiting<R>(to limit: Duration, _ body: () throws -> R) throws -> R {
         let limit = max(.zero, limit)
         // Stored first: a part of `body` may be undone, and the rest goes on.
         let inserted = try connection.insert(
@@ -33,24 +18,24 @@ extension Transaction {
             [now + limit, limit.milliseconds])
         let chain = inserted
         // Its first handler may end before `body` binds the next one.
-        openChains.insert(chain)
-        let result = Result { try binding(.limited(chain), body) }
-        openChains.remove(chain)
+        transaction.features.openChains.insert(chain)
+        let result = Result { try transaction.binding(.limited(chain), body) }
+        transaction.features.openChains.remove(chain)
         if connection.isUsable { try dropChainIfEmpty(chain) }
         return try result.get()
     }
 
+    func prepare(_ row: inout HandlerRow) throws(HandlerError) {
+        row.chain = try chainOfNew
+        if row.chain == nil { row.relations.remove(.inChain) }
+    }
+
     /// The chain to which a handler belongs that is bound now; nil for none with a limit.
-    func chainOfNew(_ kind: Kind) throws(HandlerError) -> Int64? {
-        guard kind == .once else { return nil }
-        switch chainRule {
-        case .outsideOfChains: return nil
-        case .limited(let chain): return chain
-        case .inherited:
-            guard let running, running.relations.contains(.inChain), let id = running.id,
-                !BuiltInFault.forgetChain.isOn
-            else { return nil }
-            return try chain(of: id)
+    private var chainOfNew: Int64? {
+        get throws(HandlerError) {
+            if case .limited(let chain) = transaction.chainRule { return chain }
+            guard let running = transaction.running?.id, !BuiltInFault.forgetChain.isOn else { return nil }
+            return try chain(of: running)
         }
     }
 
@@ -58,19 +43,18 @@ extension Transaction {
         try connection.first("SELECT chain FROM chain_member WHERE handler = ?", [member]) { $0.integer(0) }
     }
 
-    /// Adds a handler to a chain. Its row has the relation already.
-    ///
-    /// - Parameter isKept: Whether the code that keeps its row ends it.
-    func add(_ id: AnyHandlerID, _ name: Name, toChain chain: Int64, isKept: Bool) throws(HandlerError) {
-        let ends = !isKept && !registry.isOfModule(name)
+    func bound(_ id: AnyHandlerID, _ row: HandlerRow) throws(HandlerError) {
+        guard let chain = row.chain else { return }
+        let ends = !row.isKept && !registry.isOfModule(row.name)
         try connection.write(
             "INSERT INTO chain_member(handler, chain, ends) VALUES (?, ?, ?)", [id, chain, ends ? 1 : 0])
         if ends { try setAlarm(of: chain) }
     }
 
     /// Lets a member end with its chain: it was called, and waits for a runner or a repair.
-    func endWithChain(_ id: AnyHandlerID, _ name: Name) throws(HandlerError) {
-        if registry.isOfModule(name) { return }
+    func kept(_ id: AnyHandlerID, _ stored: StoredHandler, _ unfinished: UnfinishedCall) throws(HandlerError)
+    {
+        if registry.isOfModule(stored.name) { return }
         let changed = try connection.execute(
             "UPDATE chain_member SET ends = 1 WHERE handler = ? AND ends = 0", [id])
         if changed == 1, let chain = try chain(of: id) { try setAlarm(of: chain) }
@@ -85,19 +69,17 @@ extension Transaction {
         ) { $0.timestamp(0) }
         guard let deadline else { return }
         let handler = try ChainAlarm(chain: chain).durable
-        let alarm = try binding(.outsideOfChains) { () throws(HandlerError) in
+        let alarm = try transaction.binding(.outsideOfChains) { () throws(HandlerError) in
             try handlers.bind(handler, kind: .once, timing: Timing(at: deadline, nil))
         }
         try connection.write("UPDATE chain_limit SET alarm = ? WHERE id = ?", [alarm, chain])
     }
 
-    /// Has a due member invalidated if the time of its chain is over.
-    ///
-    /// - Returns: Whether it is over.
-    func endWithChainIfOver(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
-        guard let limit = try outlivedLimit(of: id) else { return false }
+    /// If not, the time of its chain is over, and a runner invalidates it.
+    func mayCall(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
+        guard let limit = try outlivedLimit(of: id) else { return true }
         try invalidateLater(id, Self.reason(limit))
-        return true
+        return false
     }
 
     /// Returns the limit of a chain whose time is over, for a member that ends with it; else nil.
@@ -120,7 +102,7 @@ extension Transaction {
         """
 
     /// The call of a handler that ends because the time of its chain is over.
-    static let chainLimitCall = StoredCall(.timeout, reason: .chainLimit)
+    private static let limitCall = StoredCall(.timeout, reason: .chainLimit)
 
     private static func reason(_ limit: Duration) -> String { "the limit of its chain, \(limit), has passed" }
 
@@ -147,14 +129,33 @@ extension Transaction {
         try leaveChain(id)
         try handlers.remove(.inChain, from: id)
         // Its invalidation has started, and continues.
-        if try isToBeInvalidated(id) { return }
-        try invalidateLater(id, Self.chainLimitCall, because: reason)
+        if try transaction.isToBeInvalidated(id) { return }
+        try transaction.invalidateLater(id, Self.limitCall, because: reason)
+    }
+
+    /// Has a runner cancel handlers, each in its turn.
+    ///
+    /// Those whose chain's time is over end by that, whether its alarm has come to them or not.
+    ///
+    /// - Parameter rows: Selects them by the row of the handler that has ended.
+    func cancelLater(_ rows: String, _ ended: AnyHandlerID) throws(HandlerError) {
+        let (canceled, over) = (StoredCall(.invalidated, reason: .cancelled), Self.limitCall)
+        var count = try transaction.makeDue(over, where: "id IN (\(rows)) AND \(Self.isOver)", [ended, now])
+        count += try transaction.makeDue(
+            canceled, where: "id IN (\(rows)) AND call IS DISTINCT FROM ?", [ended, over.bytes()])
+        guard count > 0 else { return }
+        transaction.newDue.isAnywhere = true
+        transaction.newDue.isLeaseLost = true
     }
 
     // MARK: Leaving
 
+    func ended(_ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome) throws(HandlerError) {
+        try leaveChain(id)
+    }
+
     /// Removes a handler from its chain, and the chain with its last one.
-    func leaveChain(_ id: AnyHandlerID) throws(HandlerError) {
+    private func leaveChain(_ id: AnyHandlerID) throws(HandlerError) {
         guard let chain = try chain(of: id) else { return }
         try connection.write("DELETE FROM chain_member WHERE handler = ?", [id])
         try dropChainIfEmpty(chain)
@@ -165,7 +166,7 @@ extension Transaction {
             _ in
             true
         }
-        if isUsed != nil || openChains.contains(chain) { return }
+        if isUsed != nil || transaction.features.openChains.contains(chain) { return }
         let alarm =
             try connection.first("SELECT alarm FROM chain_limit WHERE id = ?", [chain]) {
                 $0.optionalInteger(0).map(AnyHandlerID.init(rawValue:))
@@ -176,4 +177,8 @@ extension Transaction {
         let stored = try handlers.claim(alarm, .any)
         try handlers.bury(alarm, stored, .invalidated, .cancelled)
     }
+}
+
+extension TransactionTable {
+    var chains: Chains { Chains(transaction: transaction) }
 }

@@ -1,5 +1,22 @@
 /// Timers that follow a calendar: their rows, and their calls.
-extension Transaction {
+struct Calendars: HandlerFeature {
+    static let relations = Relations.calendar
+    let transaction: Transaction
+
+    func ended(_ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome) throws(HandlerError) {
+        try connection.write("DELETE FROM calendar WHERE handler = ?", [id])
+    }
+
+    /// Calls a timer that follows a calendar; its period is 0.
+    func deliver(
+        _ row: Transaction.DueRow, _ definition: Definition?, _ call: StoredCall,
+        _ environment: (any HandlerEnvironment)?
+    ) throws -> Bool {
+        guard row.period == .zero else { return false }
+        try fire(row, call, environment)
+        return true
+    }
+
     /// Stores what a timer follows. One that follows the same rule already keeps its time.
     func set(_ rule: CalendarRule, _ missed: MissedTimes, of id: AnyHandlerID) throws {
         let next = rule.next(after: now)
@@ -23,7 +40,7 @@ extension Transaction {
         if known == nil { try handlers.add(.calendar, to: id) }
         if let known {
             // Another program did not know its time zone.
-            if known.isParked { return try requeue(id) }
+            if known.isParked { return try transaction.requeue(id) }
             // A time that has come is called or missed by the rule that it belongs to.
             if let due = known.due, due <= now { return }
             let isSame = known.expression == rule.expression && known.timeZone == rule.timeZone
@@ -31,7 +48,7 @@ extension Transaction {
             if isSame, known.due ?? now <= next ?? now { return }
         }
         try plan(id, at: next)
-        newDue.isAnywhere = true
+        transaction.newDue.isAnywhere = true
     }
 
     /// Sets the time of the next call; none while it is paused.
@@ -49,7 +66,7 @@ extension Transaction {
         guard timer.isPaused != isPaused else { return }
         try connection.write("UPDATE calendar SET is_paused = ? WHERE handler = ?", [isPaused ? 1 : 0, id])
         try plan(id, at: timer.rule.next(after: now))
-        newDue.isAnywhere = true
+        transaction.newDue.isAnywhere = true
     }
 
     func runNow(_ id: AnyHandlerID) throws(HandlerError) {
@@ -61,11 +78,11 @@ extension Transaction {
                 .noSuchHandler,
                 "the timer \(id) is quarantined or parked; requeue it, and it is called at once")
         }
-        newDue.isAnywhere = true
+        transaction.newDue.isAnywhere = true
     }
 
     private func timer(_ id: AnyHandlerID) throws(HandlerError) -> CalendarTimer {
-        guard let timer = try Step(self).calendarTimer(id) else {
+        guard let timer = try Step(transaction).calendarTimer(id) else {
             throw HandlerError(
                 .noSuchHandler, "no timer with the row \(id) follows a calendar; schedule it with one")
         }
@@ -73,8 +90,8 @@ extension Transaction {
     }
 
     /// Calls a timer for one of its times, and sets the next, which may have passed, too.
-    func fire(
-        _ row: DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
+    private func fire(
+        _ row: Transaction.DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
     ) throws {
         let timer: CalendarTimer
         do {
@@ -82,15 +99,15 @@ extension Transaction {
         } catch {
             guard error.code == .invalidCalendar || error.code == .noSuchHandler else { throw error }
             if let zone = try missingZone(of: row.id) { return try park(row, ParkedReason.zone(zone)) }
-            return try quarantine(row.id, StoredReason(error))
+            return try transaction.quarantine(row.id, StoredReason(error))
         }
         let due = try row.input.map { try TimerFired(restoring: $0, in: nil).dueAt } ?? row.due ?? now
         let chosen = timer.missedTimes.call(timer.rule, due: due, now: now)
         // First, so that the handler may pause it, give it another calendar or have itself called again.
         try plan(row.id, at: chosen.next)
-        newDue.addRepeated(row.scope, chosen.next)
+        transaction.newDue.addRepeated(row.scope, chosen.next)
         guard let time = chosen.time else { return }
-        _ = try callStanding(
+        _ = try transaction.callStanding(
             row.id, overrides: call.overrides ?? Record(),
             context: .given(
                 TimerFired(dueAt: time, missed: Int64(chosen.missed), environment: environment)))
@@ -108,12 +125,16 @@ extension Transaction {
     }
 
     /// Leaves a timer to a program that can call it, with the time for which it is due.
-    private func park(_ row: DueRow, _ reason: String) throws {
+    private func park(_ row: Transaction.DueRow, _ reason: String) throws {
         let input = try row.input ?? TimerFired(dueAt: row.due ?? now).stored()
         try connection.write(
             "UPDATE handler SET state = \(State.parked.sql), due = NULL, input = ?, reason = ? WHERE id = ?",
             [input, reason, row.id])
-        newDue.isParked = true
+        transaction.newDue.isParked = true
         log(.warning, .handlers) { "the timer \(row.id) ('\(row.name)') is parked: \(reason)" }
     }
+}
+
+extension TransactionTable {
+    var calendars: Calendars { Calendars(transaction: transaction) }
 }

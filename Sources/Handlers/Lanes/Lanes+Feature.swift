@@ -1,0 +1,50 @@
+extension TransactionTable {
+    var lanes: Lanes { Lanes(transaction: transaction) }
+}
+
+/// What becomes of the entries of handlers that are called, fail or end.
+extension Lanes: HandlerFeature {
+    static let relations = Relations.inLane
+
+    /// If not, it waits in its lane.
+    func mayCall(_ id: AnyHandlerID) throws(HandlerError) -> Bool {
+        guard let entry = try laneEntry(of: id) else { return true }
+        guard entry.state == .placed else { return try enter(entry) }
+        let gate = try lane(entry.lane).gate
+        guard gate.rate != nil else { return true }
+        if let time = gate.delay(of: id, now) {
+            try handlers.setDue(id, time)
+            return false
+        }
+        // Its token came. The next entry waits for the token after that.
+        try fillLane(entry.lane) { $0.started(id) }
+        return true
+    }
+
+    func kept(_ id: AnyHandlerID, _ stored: StoredHandler, _ unfinished: UnfinishedCall) throws(HandlerError)
+    {
+        try settle(id, unfinished)
+    }
+
+    /// Settles the entry of a handler that could not run.
+    func settle(_ id: AnyHandlerID, _ unfinished: UnfinishedCall) throws(HandlerError) {
+        guard let entry = try laneEntry(of: id) else { return }
+        switch unfinished.state {
+        case .pending where unfinished.isQueued: _ = try enter(entry)
+        case .pending, .parked: try moveAway(entry, isPassed: false)
+        case .quarantined, .leased: try moveAway(entry, isPassed: true)
+        }
+    }
+
+    func quarantined(_ id: AnyHandlerID) throws(HandlerError) {
+        guard let entry = try laneEntry(of: id) else { return }
+        try moveAway(entry, isPassed: true)
+    }
+
+    func ended(_ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome) throws(HandlerError) {
+        guard let entry = try laneEntry(of: id) else { return }
+        transaction.features.lanes.lastEntry = nil
+        try connection.write("DELETE FROM lane_entry WHERE handler = ?", [id])
+        try vacate(entry, isPassed: true)
+    }
+}
