@@ -116,8 +116,9 @@ let package = Package(
         .target(name: "Platform", dependencies: ["CPlatform"]),
         // `Timestamp`, `ForeignText` and other types that Handlers and XMPPCore both use. Neither of them depends on the other.
         .target(name: "Timestamps", dependencies: ["Platform"]),
-        // Bound handlers end once (Step.end, Ending). Clocks: Step.schedule. Leases: Lease. Older and newer programs: Schema,
-        // DurableHandler.version. Which processes are alive: ProcessSlot. Places for a kill: Failpoint.
+        // Bound handlers end once (Step.end, Ending). Rows: HandlerTable, HandlerCalls. Lanes, chains, joins, calendars, journals:
+        // HandlerFeatures. Clocks: Step.schedule. Leases: Lease. Older and newer programs: Schema, DurableHandler.version. Which processes
+        // are alive: ProcessSlot. Places for a kill: Failpoint.
         .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "Platform", "Timestamps"]),
         // @Handler: its expansion, the compiler plugin, its declaration.
         .target(

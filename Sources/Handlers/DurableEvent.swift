@@ -31,18 +31,18 @@ extension Step {
     public func post<Event: DurableEvent>(_ event: Event, in scope: HandlerScope? = nil) throws(HandlerError)
     {
         let payload = try ArgumentCoding.encode(event, named: "the event '\(Event.id)'")
-        guard payload.count <= Transaction.maximumEventBytes else {
+        guard payload.count <= Events.maximumEventBytes else {
             throw HandlerError(
                 .argumentNotEncodable,
-                "the event '\(Event.id)' has \(payload.count) bytes, more than \(Transaction.maximumEventBytes); store the content in a table and post its row"
+                "the event '\(Event.id)' has \(payload.count) bytes, more than \(Events.maximumEventBytes); store the content in a table and post its row"
             )
         }
         try NameBounds.check(Event.id, of: "an event")
         try NameBounds.check(scope?.rawValue, of: "a scope")
-        guard try transaction.mayPost(Event.id, in: scope) else {
+        guard try transaction.events.mayPost(Event.id, in: scope) else {
             throw HandlerError(
                 .tooManyEvents,
-                "\(Transaction.maximumEvents) events '\(Event.id)' wait; consume them with store.events, or post none"
+                "\(Events.maximumEvents) events '\(Event.id)' wait; consume them with store.events, or post none"
             )
         }
         try transaction.connection.execute(
@@ -129,7 +129,7 @@ struct EventSequence<Event: DurableEvent>: AsyncSequence {
             // An event that cannot be read does not undo that the one before it was consumed.
             let next = try store.step { step in
                 if let consumed { try consumed.consume(in: step) }
-                return try step.transaction.nextEvent(Event.self, in: scope)
+                return try step.transaction.events.nextEvent(Event.self, in: scope)
             }
             last = nil
             last = try next?.delivery()
@@ -157,7 +157,14 @@ extension HandlerStore {
     }
 }
 
-extension Transaction {
+extension TransactionTable {
+    fileprivate var events: Events { Events(transaction: transaction) }
+}
+
+/// The events that wait for a consumer.
+struct Events: TransactionTable {
+    let transaction: Transaction
+
     /// The maximum number of waiting events of a kind and scope.
     static let maximumEvents = 100_000
     /// The maximum size of an event in bytes.
@@ -176,14 +183,14 @@ extension Transaction {
                 : """
                 SELECT (SELECT id FROM event WHERE name = ?1 AND scope = ?2 ORDER BY id DESC LIMIT 1)
                     - (SELECT id FROM event WHERE name = ?1 AND scope = ?2 ORDER BY id LIMIT 1)
-                """, Self.values(name, scope)
+                """, [name] + scope.values
         ) { $0.integer(0) }
         if span ?? 0 < Self.maximumEvents - 1 { return true }
         let count = try connection.first(
             scope == nil
                 ? "SELECT count(*) FROM (SELECT 1 FROM event WHERE name = ? AND scope IS NULL LIMIT ?) AS waiting"
                 : "SELECT count(*) FROM (SELECT 1 FROM event WHERE name = ? AND scope = ? LIMIT ?) AS waiting",
-            Self.values(name, scope) + [Self.maximumEvents]
+            [name] + scope.values + [Self.maximumEvents]
         ) { $0.integer(0) }
         return count ?? 0 < Self.maximumEvents
     }
@@ -198,14 +205,10 @@ extension Transaction {
                 ORDER BY name, scope, id LIMIT 1
                 """
                 : "SELECT id, payload, posted_at FROM event WHERE name = ? AND scope = ? ORDER BY id LIMIT 1",
-            Self.values(Event.id, scope)
+            [Event.id] + scope.values
         ) { StoredEvent(row: $0.integer(0), payload: $0.blob(1), postedAt: $0.timestamp(2)) }
     }
 
-    /// The values of the conditions; see ``values(of:)``.
-    private static func values(_ name: String, _ scope: HandlerScope?) -> [any SQLConvertible] {
-        [name] + values(of: scope)
-    }
 }
 
 /// An event as it was read, before its type is.

@@ -42,7 +42,7 @@ public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvert
     }
 }
 
-extension Transaction {
+extension HandlerCalls {
     /// Posts the event of a final failure and keeps it for the runners of this process.
     ///
     /// - Parameters:
@@ -68,8 +68,8 @@ extension Transaction {
             DELETE FROM event WHERE name = ?1 AND scope IS NULL AND id <=
                 (SELECT id FROM event WHERE name = ?1 AND scope IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?2)
             """, [HandlerFailure.id, HandlerFailure.kept - 1])
-        try Step(self).post(failure)
-        failures.append(failure)
+        try Step(transaction).post(failure)
+        transaction.failures.append(failure)
     }
 
     func report(_ unfinished: UnfinishedCall, of handler: AnyHandlerID) throws(HandlerError) {

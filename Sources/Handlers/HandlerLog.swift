@@ -79,10 +79,12 @@ extension Transaction {
         guard let log else { return }
         afterCommit.append { log.write(level, subject, message) }
     }
+}
 
+extension HandlerCalls {
     /// Logs how a call that did not finish goes on.
     func log(_ unfinished: UnfinishedCall, _ handler: StoredHandler) {
-        guard log != nil else { return }
+        guard transaction.log != nil else { return }
         let name = handler.id.map { "'\(handler.name)' (\($0))" } ?? "'\(handler.name)'"
         let runs = unfinished.runs
         switch unfinished.disposition {

@@ -111,11 +111,11 @@ struct SourceStatement {
             " AND kind = \(Transaction.Kind.once.sql) AND state <> \(Transaction.State.leased.sql)",
             " AND kind = \(Transaction.Kind.standing.sql)",
         ],
-        "Transaction+Invalidating.swift condition": invalidated,
+        "Invalidations.swift condition": invalidated,
         "Journals.swift workflows": ["?"]
             + invalidated.map { "SELECT id FROM handler WHERE \($0)" },
-        "Transaction+Due.swift isStillDue": ["due <= ?", "connected_due <= ?"],
-        "Transaction+Repair.swift condition": [
+        "DueRows.swift isStillDue": ["due <= ?", "connected_due <= ?"],
+        "Repairs.swift condition": [
             "id = ?", "name = ?", "1 = 1", "state = 1 AND name = ? AND version = ?",
         ],
         "OmemoSessionTable.swift table": ["omemo_duty", "omemo_device_identity"],

@@ -383,9 +383,9 @@ import Testing
                 """)
             try database.query("ANALYZE handler")
             let texts = [
-                Transaction.selectNextDue, Transaction.selectNextDueOfProgram,
-                Transaction.selectNextConnectedDue,
-                Transaction.selectNextConnectedDueOfProgram,
+                DueRows.selectNextDue, DueRows.selectNextDueOfProgram,
+                DueRows.selectNextConnectedDue,
+                DueRows.selectNextConnectedDueOfProgram,
             ]
             for text in texts {
                 let sql = text.replacing("scope = ?1", with: "scope = 's8'")

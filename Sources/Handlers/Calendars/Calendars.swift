@@ -9,7 +9,7 @@ struct Calendars: HandlerFeature {
 
     /// Calls a timer that follows a calendar; its period is 0.
     func deliver(
-        _ row: Transaction.DueRow, _ definition: Definition?, _ call: StoredCall,
+        _ row: DueRow, _ definition: Definition?, _ call: StoredCall,
         _ environment: (any HandlerEnvironment)?
     ) throws -> Bool {
         guard row.period == .zero else { return false }
@@ -40,7 +40,7 @@ struct Calendars: HandlerFeature {
         if known == nil { try handlers.add(.calendar, to: id) }
         if let known {
             // Another program did not know its time zone.
-            if known.isParked { return try transaction.requeue(id) }
+            if known.isParked { return try repairs.requeue(id) }
             // A time that has come is called or missed by the rule that it belongs to.
             if let due = known.due, due <= now { return }
             let isSame = known.expression == rule.expression && known.timeZone == rule.timeZone
@@ -91,7 +91,7 @@ struct Calendars: HandlerFeature {
 
     /// Calls a timer for one of its times, and sets the next, which may have passed, too.
     private func fire(
-        _ row: Transaction.DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
+        _ row: DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
     ) throws {
         let timer: CalendarTimer
         do {
@@ -99,7 +99,7 @@ struct Calendars: HandlerFeature {
         } catch {
             guard error.code == .invalidCalendar || error.code == .noSuchHandler else { throw error }
             if let zone = try missingZone(of: row.id) { return try park(row, ParkedReason.zone(zone)) }
-            return try transaction.quarantine(row.id, StoredReason(error))
+            return try calls.quarantine(row.id, StoredReason(error))
         }
         let due = try row.input.map { try TimerFired(restoring: $0, in: nil).dueAt } ?? row.due ?? now
         let chosen = timer.missedTimes.call(timer.rule, due: due, now: now)
@@ -107,7 +107,7 @@ struct Calendars: HandlerFeature {
         try plan(row.id, at: chosen.next)
         transaction.newDue.addRepeated(row.scope, chosen.next)
         guard let time = chosen.time else { return }
-        _ = try transaction.callStanding(
+        _ = try calls.callStanding(
             row.id, overrides: call.overrides ?? Record(),
             context: .given(
                 TimerFired(dueAt: time, missed: Int64(chosen.missed), environment: environment)))
@@ -125,7 +125,7 @@ struct Calendars: HandlerFeature {
     }
 
     /// Leaves a timer to a program that can call it, with the time for which it is due.
-    private func park(_ row: Transaction.DueRow, _ reason: String) throws {
+    private func park(_ row: DueRow, _ reason: String) throws {
         let input = try row.input ?? TimerFired(dueAt: row.due ?? now).stored()
         try connection.write(
             "UPDATE handler SET state = \(State.parked.sql), due = NULL, input = ?, reason = ? WHERE id = ?",

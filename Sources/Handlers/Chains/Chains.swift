@@ -129,8 +129,8 @@ package struct Chains: HandlerFeature {
         try leaveChain(id)
         try handlers.remove(.inChain, from: id)
         // Its invalidation has started, and continues.
-        if try transaction.isToBeInvalidated(id) { return }
-        try transaction.invalidateLater(id, Self.limitCall, because: reason)
+        if try invalidations.isToBeInvalidated(id) { return }
+        try invalidations.invalidateLater(id, Self.limitCall, because: reason)
     }
 
     /// Has a runner cancel handlers, each in its turn.
@@ -140,8 +140,9 @@ package struct Chains: HandlerFeature {
     /// - Parameter rows: Selects them by the row of the handler that has ended.
     func cancelLater(_ rows: String, _ ended: AnyHandlerID) throws(HandlerError) {
         let (canceled, over) = (StoredCall(.invalidated, reason: .cancelled), Self.limitCall)
-        var count = try transaction.makeDue(over, where: "id IN (\(rows)) AND \(Self.isOver)", [ended, now])
-        count += try transaction.makeDue(
+        var count = try invalidations.makeDue(
+            over, where: "id IN (\(rows)) AND \(Self.isOver)", [ended, now])
+        count += try invalidations.makeDue(
             canceled, where: "id IN (\(rows)) AND call IS DISTINCT FROM ?", [ended, over.bytes()])
         guard count > 0 else { return }
         transaction.newDue.isAnywhere = true

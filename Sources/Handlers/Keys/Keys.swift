@@ -75,9 +75,9 @@ struct Keys: TransactionTable {
         // Its invalidation may fail and be tried again, and does not hold the key meanwhile.
         _ = try handlers.takeKey(of: other.id)
         if other.scope == nil {
-            _ = try transaction.invalidate(other.id, reason: .replaced, overrides: [:], environment: nil)
+            _ = try invalidations.invalidate(other.id, reason: .replaced, overrides: [:], environment: nil)
         } else {
-            try transaction.invalidateLater(other.id, StoredCall(.invalidated, reason: .replaced))
+            try invalidations.invalidateLater(other.id, StoredCall(.invalidated, reason: .replaced))
         }
     }
 
@@ -96,10 +96,10 @@ struct Keys: TransactionTable {
             try keep(signal.bytes, for: key, time)
             return nil
         }
-        let context = Transaction.ContextSource.given(signal)
+        let context = HandlerCalls.ContextSource.given(signal)
         return holder.kind == Kind.standing.rawValue
-            ? try transaction.callStanding(holder.id, overrides: [:], context: context)
-            : try transaction.end(holder.id, .result, overrides: [:], context: context)
+            ? try calls.callStanding(holder.id, overrides: [:], context: context)
+            : try calls.end(holder.id, .result, overrides: [:], context: context)
     }
 
     private func keep(_ value: [UInt8], for key: String, _ time: Duration) throws(HandlerError) {
@@ -135,7 +135,7 @@ struct Keys: TransactionTable {
         guard kind == .once else {
             // It may end itself, or give its key to another one.
             while try holder(of: key)?.id == id, let value = try takeEarlySignal(key) {
-                _ = try transaction.callStanding(id, overrides: [:], context: .given(Signal(bytes: value)))
+                _ = try calls.callStanding(id, overrides: [:], context: .given(Signal(bytes: value)))
             }
             return
         }

@@ -122,7 +122,8 @@ extension Step {
         environment: (any HandlerEnvironment)? = nil
     ) throws -> Disposition? {
         guard let id = try transaction.keys.holder(of: key)?.id else { return nil }
-        return try transaction.invalidate(id, reason: reason, overrides: overrides, environment: environment)
+        return try transaction.invalidations.invalidate(
+            id, reason: reason, overrides: overrides, environment: environment)
     }
 
     /// Calls the handler with a key, now or once it is bound.

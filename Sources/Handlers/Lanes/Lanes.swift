@@ -229,7 +229,7 @@ struct Lanes: TransactionTable {
         }
         // One that is canceled does not wait for a token.
         if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)),
-            try !transaction.isToBeInvalidated(waiter)
+            try !invalidations.isToBeInvalidated(waiter)
         {
             try setDue(waiter, in: handlers.scope(of: waiter), gate.tokenAt ?? now)
         }

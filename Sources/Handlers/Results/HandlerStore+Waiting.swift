@@ -26,7 +26,8 @@ extension HandlerStore {
                     return ending
                 }
                 if try !isAnnounced || !read({ try $0.isWaiting(id) }) {
-                    if let ending = try step({ try $0.transaction.awaitEnding(of: AnyHandlerID(id)) }) {
+                    if let ending = try step({ try $0.transaction.handlers.awaitEnding(of: AnyHandlerID(id)) }
+                    ) {
                         return ending
                     }
                     isAnnounced = true
@@ -59,14 +60,14 @@ extension ReadableStore where Self: ~Copyable {
     }
 }
 
-extension Transaction {
+extension HandlerTable {
     /// Returns the ending of a handler, or has it announced.
     func awaitEnding(of id: AnyHandlerID) throws(HandlerError) -> Ending? {
-        if let relations = try handlers.relations(of: id) {
-            if !relations.contains(.awaited) { try handlers.add(.awaited, to: id) }
+        if let relations = try relations(of: id) {
+            if !relations.contains(.awaited) { try add(.awaited, to: id) }
             return nil
         }
-        guard let ending = try Step(self).ending(of: id) else { throw try handlers.noSuchHandler(id) }
+        guard let ending = try Step(transaction).ending(of: id) else { throw try noSuchHandler(id) }
         return ending
     }
 }

@@ -130,7 +130,7 @@ struct Joins: HandlerFeature {
             return try handlers.queue(parent, calledWith: input, handlers.caller(of: found.name), found.scope)
         }
         do {
-            _ = try transaction.end(parent, .result, overrides: [:], context: .given(Joined(handler: parent)))
+            _ = try calls.end(parent, .result, overrides: [:], context: .given(Joined(handler: parent)))
         } catch {
             // What the handler throws is stored; this is the store's own error.
             throw error as? HandlerError ?? HandlerError(.sql, plainReason(error), cause: error)

@@ -157,7 +157,7 @@ extension Step {
 
 extension Step {
     func children(of parent: AnyHandlerID) throws(HandlerError) -> [JoinedChild] {
-        try children(of: parent, during: transaction.calls)
+        try children(of: parent, during: transaction.callStack)
     }
 }
 

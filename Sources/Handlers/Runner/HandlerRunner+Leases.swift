@@ -62,7 +62,7 @@ extension HandlerRunner {
 
     private func giveBack(_ lease: Lease) {
         do {
-            try store.step { try $0.transaction.giveBack(lease) }
+            try store.step { try $0.transaction.leases.giveBack(lease) }
         } catch {
             // The store frees the row when it closes. After a death, another process frees it.
             failed(error)
@@ -72,7 +72,7 @@ extension HandlerRunner {
     /// Stores the failures of handlers whose failure could not be stored when it happened.
     func settle() throws {
         while let next = state.withLock({ $0.unsettled.first }) {
-            try store.step { try $0.transaction.fail(next.lease, next.error) }
+            try store.step { try $0.transaction.leases.fail(next.lease, next.error) }
             state.withLock { state in state.unsettled.removeAll { $0.lease === next.lease } }
         }
     }
@@ -104,7 +104,7 @@ extension HandlerRunner {
         guard !lease.hasEnded, state.withLock({ $0.leases[ObjectIdentifier(lease)] != nil }) else { return }
         var unsettled: Unsettled?
         do {
-            try store.step { try $0.transaction.fail(lease, cause) }
+            try store.step { try $0.transaction.leases.fail(lease, cause) }
         } catch {
             unsettled = Unsettled(lease: lease, error: cause, failure: error)
         }
@@ -123,7 +123,7 @@ extension HandlerRunner {
             $0.lease.handler.rawValue < $1.lease.handler.rawValue
         }
         if attempts.isEmpty { return }
-        let held = try store.step { try $0.transaction.leases() }
+        let held = try store.step { try $0.transaction.leases.held() }
         for attempt in attempts where !attempt.lease.hasEnded {
             guard held[attempt.lease.handler] != attempt.lease.epoch else { continue }
             cancel(attempt, because: attempt.lease.lost("it was ended meanwhile"))

@@ -11,17 +11,17 @@ extension HandlerRunner {
     ///   - next: When the next row of each caller is due.
     func everythingDue(
         in scope: HandlerScope?, leasesTaken: Int, _ next: [Caller: Timestamp], _ transaction: Transaction
-    ) throws -> [Transaction.Due] {
+    ) throws -> [DueRows.Due] {
         let passed = loop.passedRows
         var due = try expired(in: scope, besides: passed, transaction)
-        var inStep: [Transaction.Due] = []
+        var inStep: [DueRows.Due] = []
         var leases = leasesLeft - leasesTaken
         for caller in Caller.open(to: store.role, leasing: true)
         where next[caller].map({ $0 <= transaction.now }) ?? false {
             let limit = caller.isLeased ? min(leases, RunnerLoop.batchLimit) : RunnerLoop.batchLimit
             let rows =
                 limit > 0
-                ? try transaction.due(in: scope, caller: caller, limit: limit, besides: passed) : []
+                ? try transaction.dueRows.due(in: scope, caller: caller, limit: limit, besides: passed) : []
             if caller.isLeased { leases -= rows.count }
             if caller.isLeased { due += rows } else { inStep += rows }
         }
@@ -33,11 +33,11 @@ extension HandlerRunner {
     /// - Parameter isCareful: Whether all that belongs to it is stored at once, so that its errors are those of this row.
     /// - Returns: A lease when the handler is to run under one, else nil.
     func deliver(
-        _ due: Transaction.Due, in scope: HandlerScope?, isCareful: Bool, _ transaction: Transaction
+        _ due: DueRows.Due, in scope: HandlerScope?, isCareful: Bool, _ transaction: Transaction
     ) throws -> Lease? {
         let hadDangling = transaction.connection.hasUnresolvedForeignKeys
         do {
-            let lease = try transaction.deliver(due, for: store, environment: environment(of: scope))
+            let lease = try transaction.dueRows.deliver(due, for: store, environment: environment(of: scope))
             if !hadDangling, transaction.connection.hasUnresolvedForeignKeys {
                 throw FailedRow(dangling: due.id)
             }
@@ -60,22 +60,22 @@ extension HandlerRunner {
     /// Rows whose connected time is over.
     private func expired(
         in scope: HandlerScope?, besides passed: PassedRows, _ transaction: Transaction
-    ) throws -> [Transaction.Due] {
+    ) throws -> [DueRows.Due] {
         guard state.withLock({ $0.living.contains(scope) }),
-            let next = try transaction.nextConnectedDue(in: scope, besides: passed)
+            let next = try transaction.dueRows.nextConnectedDue(in: scope, besides: passed)
         else {
             return []
         }
         // Counted also when nothing expires, once in a while, or what passes would be forgotten.
-        let uncounted = try transaction.uncountedConnectedTime(of: scope)
-        var connected = try transaction.connectedTime(of: scope)
+        let uncounted = try transaction.connectedTime.uncounted(of: scope)
+        var connected = try transaction.connectedTime.time(of: scope)
         if next <= connected || uncounted >= Self.smallTick {
-            connected = try transaction.countConnectedTime(
+            connected = try transaction.connectedTime.count(
                 of: scope,
-                atMost: loop.connectedTimeTick(left: next - connected) + Transaction.connectedTimeSlack)
+                atMost: loop.connectedTimeTick(left: next - connected) + ConnectedTime.slack)
         }
         return next <= connected
-            ? try transaction.dueByConnectedTime(
+            ? try transaction.dueRows.dueByConnectedTime(
                 in: scope, connected, limit: RunnerLoop.batchLimit, besides: passed) : []
     }
 
@@ -103,9 +103,9 @@ extension HandlerRunner {
         if isCourteous { times.wall = look(at: times.wall, in: scope, now: transaction.now) }
         if isStarved { starve(scope, isServed: isServed) }
         if state.withLock({ $0.living.contains(scope) }),
-            let next = try transaction.nextConnectedDue(in: scope, besides: loop.passedRows)
+            let next = try transaction.dueRows.nextConnectedDue(in: scope, besides: loop.passedRows)
         {
-            let left = next - (try transaction.connectedTime(of: scope))
+            let left = next - (try transaction.connectedTime.time(of: scope))
             times.monotonic =
                 transaction.monotonic + min(max(.zero, left), loop.connectedTimeTick(left: left))
         }
@@ -119,13 +119,13 @@ extension HandlerRunner {
         of scope: HandlerScope?, _ isCourteous: Bool, _ transaction: Transaction
     ) throws -> DueTimes? {
         let passed = loop.passedRows
-        let next = try transaction.nextDue(in: scope, besides: passed)
+        let next = try transaction.dueRows.nextDue(in: scope, besides: passed)
         let wall = Caller.open(to: store.role, leasing: true).compactMap { next[$0] }.min()
         // Connected time is counted in the step.
         let look = isCourteous ? self.look(at: wall, in: scope, now: transaction.now) : wall
         guard look.map({ $0 > transaction.now }) ?? true,
             try !state.withLock({ $0.living.contains(scope) })
-                || transaction.nextConnectedDue(in: scope, besides: passed) == nil
+                || transaction.dueRows.nextConnectedDue(in: scope, besides: passed) == nil
         else { return nil }
         return DueTimes(wall: look)
     }

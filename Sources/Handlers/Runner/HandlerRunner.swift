@@ -137,7 +137,7 @@ public final class HandlerRunner: Sendable {
         let isStarting = enter(scope)
         do {
             if isStarting { try store.recoverDead() }
-            let result = try storing { if isStarting { try $0.transaction.startConnectedTime(of: scope) } }
+            let result = try storing { if isStarting { try $0.transaction.connectedTime.start(of: scope) } }
             loop.mark([scope])
             return result
         } catch {
@@ -155,9 +155,9 @@ public final class HandlerRunner: Sendable {
     ) throws {
         guard leave(scope) else { return try storing { _ in } }
         do {
-            try storing { try $0.transaction.stopConnectedTime(of: scope) }
+            try storing { try $0.transaction.connectedTime.stop(of: scope) }
         } catch {
-            try? store.step { try $0.transaction.stopConnectedTime(of: scope) }
+            try? store.step { try $0.transaction.connectedTime.stop(of: scope) }
             throw error
         }
     }
@@ -168,7 +168,7 @@ public final class HandlerRunner: Sendable {
         // First, so that the time since a death is not taken for time in which anything ran.
         try store.recoverDead()
         let hasPlaces = try store.step { step in
-            for scope in scopes { try step.transaction.startConnectedTime(of: scope) }
+            for scope in scopes { try step.transaction.connectedTime.start(of: scope) }
             return try step.transaction.lanes.hasPlaces()
         }
         // An earlier process may have left places to handlers that no process calls.
@@ -181,7 +181,7 @@ public final class HandlerRunner: Sendable {
     }
 
     private func stopConnectedTime(of scope: HandlerScope?) throws {
-        if leave(scope) { try store.step { try $0.transaction.stopConnectedTime(of: scope) } }
+        if leave(scope) { try store.step { try $0.transaction.connectedTime.stop(of: scope) } }
     }
 
     /// Counts a scope as connected. Returns whether its time is to be started.
@@ -297,8 +297,8 @@ public final class HandlerRunner: Sendable {
         if leases.isEmpty && living.isEmpty { return }
         do {
             try store.step { step in
-                for lease in leases { try step.transaction.giveBack(lease) }
-                for scope in living { try step.transaction.stopConnectedTime(of: scope) }
+                for lease in leases { try step.transaction.leases.giveBack(lease) }
+                for scope in living { try step.transaction.connectedTime.stop(of: scope) }
             }
         } catch {
             // The store gives the rows back when it goes, and another process when this one has died.

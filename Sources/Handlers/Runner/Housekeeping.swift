@@ -49,7 +49,7 @@ struct Housekeeping {
         guard store.role == .main, isTime else { return }
         hastenedAt = now
         let longest = store.registry.longestRetryDelay
-        try store.step { try $0.transaction.hasten(beyond: longest, limit: Self.limit) }
+        try store.step { try $0.transaction.dueRows.hasten(beyond: longest, limit: Self.limit) }
     }
 
     /// Removes a few old endings and signals that nobody waited for, if it is time for that.
@@ -71,7 +71,7 @@ struct Housekeeping {
         }
         guard let before else { return false }
         pruned = try store.step {
-            try $0.transaction.pruneEndings(before: before, after: start, limit: Self.limit)
+            try $0.transaction.repairs.pruneEndings(before: before, after: start, limit: Self.limit)
         }
         return pruned != nil
     }

@@ -161,9 +161,9 @@ extension RunnerLoop {
             let (waiting, hasPlaces, parked) = try withLooking { _ in
                 try store.look { transaction in
                     (
-                        try transaction.waitingScopes(Caller.open(to: store.role, leasing: true)),
+                        try transaction.dueRows.waitingScopes(Caller.open(to: store.role, leasing: true)),
                         try transaction.lanes.hasPlaces(),
-                        restOfParked > .zero ? [] : try transaction.parkedByOlder()
+                        restOfParked > .zero ? [] : try transaction.repairs.parkedByOlder()
                     )
                 }
             }
@@ -204,7 +204,7 @@ extension RunnerLoop {
     @discardableResult
     func look(
         at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
-        requeueing parked: Transaction.ParkedCalls? = nil, isCourteous: Bool = false,
+        requeueing parked: Repairs.ParkedCalls? = nil, isCourteous: Bool = false,
         by server: (HandlerScope?) -> HandlerRunner?
     ) throws -> [DueTimes] {
         var tries: [AnyHandlerID: Int] = [:]
@@ -226,7 +226,7 @@ extension RunnerLoop {
 
     private func quarantine(_ failed: FailedRow, in store: HandlerStore) throws {
         do {
-            try store.step { try $0.transaction.quarantine(failed.handler, failed.reason) }
+            try store.step { try $0.transaction.calls.quarantine(failed.handler, failed.reason) }
         } catch let error as HandlerError where error.code == .noSuchHandler {
             // Another process has ended it meanwhile.
         } catch let error where (error as? HandlerError)?.isStorageFailure != true {
@@ -239,7 +239,7 @@ extension RunnerLoop {
 
     private func lookOnce(
         at scopes: ArraySlice<HandlerScope?>, in store: HandlerStore,
-        requeueing parked: Transaction.ParkedCalls?, isCourteous: Bool, isCareful: Bool,
+        requeueing parked: Repairs.ParkedCalls?, isCourteous: Bool, isCareful: Bool,
         by server: (HandlerScope?) -> HandlerRunner?
     ) throws -> [DueTimes] {
         let (looks, leases) = try withLooking {
@@ -258,7 +258,7 @@ extension RunnerLoop {
                 var leases: [(runner: HandlerRunner, lease: Lease)] = []
                 var count = 0
                 let end = store.time.monotonic() + Self.stepTime
-                if let parked { try step.transaction.requeue(parked, limit: Self.batchLimit) }
+                if let parked { try step.transaction.repairs.requeue(parked, limit: Self.batchLimit) }
                 for scope in scopes {
                     if let times = resting[scope] {
                         found.append(times)
@@ -271,7 +271,7 @@ extension RunnerLoop {
                     }
                     let before = leases.count
                     var placed: Int
-                    var next = try step.transaction.nextDue(in: scope, besides: passedRows)
+                    var next = try step.transaction.dueRows.nextDue(in: scope, besides: passedRows)
                     repeat {
                         placed = step.transaction.newDue.placed
                         let taken = leases.count { $0.runner === runner }
@@ -287,7 +287,7 @@ extension RunnerLoop {
                             if store.time.monotonic() >= end { break }
                         }
                         if !everythingDue.isEmpty {
-                            next = try step.transaction.nextDue(in: scope, besides: passedRows)
+                            next = try step.transaction.dueRows.nextDue(in: scope, besides: passedRows)
                         }
                         // A handler that has ended in this step gave its place in a lane to the next one, which is due now.
                     } while step.transaction.newDue.placed > placed && count < Self.batchLimit

@@ -239,7 +239,7 @@ final class RunnerLoop: DueListener {
         areLeasesLost.store(true, ordering: .relaxed)
         let scopes = state.withLock { Array($0.connected.keys) }
         let new = try store.step { step in
-            for scope in scopes { try step.transaction.startConnectedTime(of: scope) }
+            for scope in scopes { try step.transaction.connectedTime.start(of: scope) }
             return store.slotNumber
         }
         connectedSlot.store(new, ordering: .relaxed)
@@ -276,7 +276,7 @@ final class RunnerLoop: DueListener {
     /// rest.
     func connectedTimeTick(left: Duration) -> Duration {
         let longest = Duration.milliseconds(longestRest.load(ordering: .relaxed))
-        return left / 2 > longest ? longest : Transaction.connectedTimeTick
+        return left / 2 > longest ? longest : ConnectedTime.tick
     }
 
     /// Looks at the wall clock, if something waits for that.

@@ -1,7 +1,7 @@
 /// A table beside the rows of handlers, with what follows from it when a handler is bound, called, kept or ends.
 ///
 /// ```text
-///   HandlerTable, Transaction ──▶ forEachFeature ──▶ HandlerFeature ◀── Lanes, Chains, Joins, …
+///   HandlerTable, HandlerCalls ──▶ forEachFeature ──▶ HandlerFeature ◀── Lanes, Chains, Joins, …
 /// ```
 /// ``HandlerFeatures`` lists all of them. Each is asked of handlers with its relations only, so a handler without relations pays nothing.
 protocol HandlerFeature: TransactionTable, SendableMetatype {
@@ -22,7 +22,7 @@ protocol HandlerFeature: TransactionTable, SendableMetatype {
     ///
     /// - Returns: False for one that is called as others are.
     func deliver(
-        _ row: Transaction.DueRow, _ definition: Definition?, _ call: StoredCall,
+        _ row: DueRow, _ definition: Definition?, _ call: StoredCall,
         _ environment: (any HandlerEnvironment)?
     ) throws -> Bool
     /// A handler is about to be invalidated, in its call.
@@ -51,7 +51,7 @@ extension HandlerFeature {
     func mayCall(_ id: AnyHandlerID) throws(HandlerError) -> Bool { true }
     func mustQueue(_ id: AnyHandlerID) throws(HandlerError) -> Bool { false }
     func deliver(
-        _ row: Transaction.DueRow, _ definition: Definition?, _ call: StoredCall,
+        _ row: DueRow, _ definition: Definition?, _ call: StoredCall,
         _ environment: (any HandlerEnvironment)?
     ) throws -> Bool { false }
     func invalidating(_ id: AnyHandlerID, _ invalidation: Invalidation) throws {}
@@ -66,32 +66,14 @@ extension HandlerFeature {
     func discarded(_ stored: StoredHandler) throws(HandlerError) {}
 }
 
-extension Transaction {
+extension TransactionTable {
     /// Runs `body` for each feature that concerns a handler with these relations.
     func forEachFeature<E: Error>(
         of relations: Relations, _ body: (any HandlerFeature) throws(E) -> Void
     ) throws(E) {
         if relations.isEmpty { return }
         for feature in HandlerFeatures.all where !feature.relations.isDisjoint(with: relations) {
-            try body(feature.init(transaction: self))
+            try body(feature.init(transaction: transaction))
         }
-    }
-
-    /// Returns whether all features let a due handler be called: first whether its time is over, then whether it has its turn.
-    func mayCall(_ id: AnyHandlerID, _ relations: Relations) throws(HandlerError) -> Bool {
-        if relations.isEmpty { return true }
-        for feature in HandlerFeatures.all.reversed() where !feature.relations.isDisjoint(with: relations) {
-            guard try feature.init(transaction: self).mayCall(id) else { return false }
-        }
-        return true
-    }
-
-    /// Returns whether a call of a standing handler must wait for an earlier one.
-    func mustQueue(_ id: AnyHandlerID, _ relations: Relations) throws(HandlerError) -> Bool {
-        var mustQueue = false
-        try forEachFeature(of: relations) { (feature) throws(HandlerError) in
-            if try feature.mustQueue(id) { mustQueue = true }
-        }
-        return mustQueue
     }
 }

@@ -236,7 +236,7 @@ public final class HandlerStore: Sendable {
             "SELECT 1 FROM handler WHERE \(Transaction.State.parked.condition)"
         ) { _ in true }
         guard parked != nil else { return }
-        let count = try step { try $0.transaction.requeueKnown() }
+        let count = try step { try $0.transaction.repairs.requeueKnown() }
         guard count > 0 else { return }
         log?.write(.info, .handlers) { "\(count) handlers that an older program had parked are called again" }
     }

@@ -31,14 +31,14 @@ struct HandlerTable: TransactionTable {
     func bind(_ new: HandlerRow) throws(HandlerError) -> AnyHandlerID {
         var row = new
         if transaction.mayBindInChain(row.kind) { row.relations.insert(.inChain) }
-        try transaction.forEachFeature(of: row.relations) { (feature) throws(HandlerError) in
+        try forEachFeature(of: row.relations) { (feature) throws(HandlerError) in
             try feature.prepare(&row)
         }
         if row.key != nil { row.relations.insert(.keyed) }
         let id = try insert(row)
         transaction.newDue.add(row.scope, wall: row.due)
         if let key = row.key { try give(key, to: id) }
-        try transaction.forEachFeature(of: row.relations) { (feature) throws(HandlerError) in
+        try forEachFeature(of: row.relations) { (feature) throws(HandlerError) in
             try feature.bound(id, row)
         }
         return id
@@ -58,11 +58,11 @@ struct HandlerTable: TransactionTable {
             row.call = try StoredCall(.result).bytes()
         }
         if let timeout = timing.timeout {
-            row.connectedDue = TimeSource.sum(try transaction.connectedTime(of: timing.scope), timeout)
+            row.connectedDue = TimeSource.sum(try connectedTime.time(of: timing.scope), timeout)
             transaction.newDue.add(
                 timing.scope,
                 monotonic: transaction.monotonic
-                    + min(.milliseconds(timeout.milliseconds), Transaction.connectedTimeTick))
+                    + min(.milliseconds(timeout.milliseconds), ConnectedTime.tick))
         }
         return try bind(row)
     }
@@ -178,7 +178,7 @@ struct HandlerTable: TransactionTable {
                 "INSERT INTO ending_detail(handler, key, result) VALUES (?, ?, ?)", [id, stored.key, result])
         }
         if stored.relations.contains(.awaited) { transaction.awaited.append(id) }
-        try transaction.forEachFeature(of: stored.relations) { (feature) throws(HandlerError) in
+        try forEachFeature(of: stored.relations) { (feature) throws(HandlerError) in
             try feature.ended(id, stored, outcome)
         }
     }

@@ -7,7 +7,7 @@ extension Step {
     /// - Parameter id: The handler's row.
     /// - Throws: ``HandlerError`` `noSuchHandler` when there is no such row or it is not quarantined.
     public func requeue<Context>(_ id: HandlerID<Context>) throws {
-        try transaction.requeue(AnyHandlerID(id))
+        try transaction.repairs.requeue(AnyHandlerID(id))
     }
 
     /// Gives all handlers that are parked or in quarantine another chance.
@@ -17,7 +17,7 @@ extension Step {
     /// - Throws: ``HandlerError`` with the codes of the store.
     @discardableResult
     public func requeueAll(named name: String? = nil) throws -> Int {
-        try transaction.requeueAll(named: name)
+        try transaction.repairs.requeueAll(named: name)
     }
 
     /// Ends a handler without running anything, not even its invalidation: for a row that nothing can repair.
@@ -28,6 +28,6 @@ extension Step {
     /// - Parameter id: The handler's row.
     /// - Throws: ``HandlerError`` `noSuchHandler` when it has ended or never existed.
     public func discard<Context>(_ id: HandlerID<Context>) throws(HandlerError) {
-        try transaction.discard(AnyHandlerID(id))
+        try transaction.invalidations.discard(AnyHandlerID(id))
     }
 }

@@ -62,6 +62,6 @@ extension Step {
     /// - Returns: The time for which the scope was connected so far; it does not advance while the scope is connected in no process.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func connectedTime(of scope: HandlerScope? = nil) throws(HandlerError) -> Duration {
-        try transaction.connectedTime(of: scope)
+        try transaction.connectedTime.time(of: scope)
     }
 }

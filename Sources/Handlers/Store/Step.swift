@@ -192,7 +192,8 @@ public struct Step: Readable {
         precondition(
             outcome != .invalidated,
             "a handler is not called when it is invalidated; use invalidate(_:reason:)")
-        return try transaction.end(AnyHandlerID(id), outcome, overrides: overrides, context: .given(context))
+        return try transaction.calls.end(
+            AnyHandlerID(id), outcome, overrides: overrides, context: .given(context))
     }
 
     /// Calls a handler and ends it, unless it waits on.
@@ -203,7 +204,7 @@ public struct Step: Readable {
     package func end<Context: Sendable>(
         _ id: HandlerID<Context>, _ outcome: Outcome, with context: Context, staysIf: () throws -> Bool
     ) throws -> Disposition {
-        try transaction.end(
+        try transaction.calls.end(
             AnyHandlerID(id), outcome, overrides: Record(), context: .given(context), staysIf: staysIf)
     }
 
@@ -211,7 +212,7 @@ public struct Step: Readable {
     ///
     /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
     package func endWithoutCall<Context>(_ id: HandlerID<Context>, _ outcome: Outcome) throws(HandlerError) {
-        try transaction.endWithoutCall(AnyHandlerID(id), outcome)
+        try transaction.calls.endWithoutCall(AnyHandlerID(id), outcome)
     }
 
     /// Calls a standing handler, which stays.
@@ -228,7 +229,7 @@ public struct Step: Readable {
     public func call<Context: Sendable>(
         _ id: HandlerID<Context>, with context: Context, overriding overrides: Record = [:]
     ) throws -> Disposition {
-        try transaction.callStanding(AnyHandlerID(id), overrides: overrides, context: .given(context))
+        try transaction.calls.callStanding(AnyHandlerID(id), overrides: overrides, context: .given(context))
     }
 
     /// Ends a handler that can never be called any more: what was bound with ``Durable/orElse(_:)`` runs instead.
@@ -249,7 +250,7 @@ public struct Step: Readable {
         _ id: HandlerID<Context>, reason: InvalidationReason, overriding overrides: Record = [:],
         environment: (any HandlerEnvironment)? = nil
     ) throws -> Disposition {
-        try transaction.invalidate(
+        try transaction.invalidations.invalidate(
             AnyHandlerID(id), reason: reason, overrides: overrides, environment: environment)
     }
 
@@ -284,7 +285,7 @@ public struct Step: Readable {
     public func run<Context>(
         _ handler: Durable<Context>, with context: Context, overriding overrides: Record = [:]
     ) throws {
-        try transaction.run(handler, context: context, overrides: overrides)
+        try transaction.calls.run(handler, context: context, overrides: overrides)
     }
 
     /// Invalidates a handler that is an argument of the running handler.
@@ -314,7 +315,8 @@ public struct Step: Readable {
         _ handler: Durable<Context>, reason: InvalidationReason, overriding overrides: Record = [:],
         environment: (any HandlerEnvironment)? = nil
     ) throws {
-        try transaction.invalidate(handler, reason: reason, overrides: overrides, environment: environment)
+        try transaction.invalidations.invalidate(
+            handler, reason: reason, overrides: overrides, environment: environment)
     }
 }
 

@@ -34,9 +34,9 @@ package final class Transaction: TransactionTable {
     /// The calls that failed for good in this step.
     var failures: [HandlerFailure] = []
     /// The handlers that run now, each in the call of the one before.
-    var calls: [StoredHandler] = []
+    var callStack: [StoredHandler] = []
     /// The innermost of them.
-    var running: StoredHandler? { calls.last }
+    var running: StoredHandler? { callStack.last }
     /// To which chain with a limit new handlers belong.
     private(set) var chainRule = ChainRule.inherited
     /// What features keep in memory until the end of the step.

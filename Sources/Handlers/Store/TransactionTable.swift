@@ -13,6 +13,13 @@ extension TransactionTable {
     var connection: Connection { transaction.connection }
     var registry: HandlerRegistry { transaction.registry }
     var handlers: HandlerTable { HandlerTable(transaction: transaction) }
+    var calls: HandlerCalls { HandlerCalls(transaction: transaction) }
+    var callLimits: CallLimits { CallLimits(transaction: transaction) }
+    var invalidations: Invalidations { Invalidations(transaction: transaction) }
+    var dueRows: DueRows { DueRows(transaction: transaction) }
+    var leases: Leases { Leases(transaction: transaction) }
+    var repairs: Repairs { Repairs(transaction: transaction) }
+    var connectedTime: ConnectedTime { ConnectedTime(transaction: transaction) }
     /// The time of the wall clock.
     var now: Timestamp { transaction.now }
 

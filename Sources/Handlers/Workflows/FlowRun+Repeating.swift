@@ -9,7 +9,7 @@ extension FlowRun {
     var idempotencyKey: String {
         state.withLock { state in
             if state.stop == nil, state.key == nil, ThreadID.current == thread {
-                state.key = try? transaction.idempotencyKey(of: workflow)
+                state.key = try? transaction.leases.idempotencyKey(of: workflow)
             }
             return state.key ?? ""
         }

@@ -6,7 +6,7 @@ struct Journals: HandlerFeature {
     // MARK: Running
 
     func deliver(
-        _ row: Transaction.DueRow, _ definition: Definition?, _ call: StoredCall,
+        _ row: DueRow, _ definition: Definition?, _ call: StoredCall,
         _ environment: (any HandlerEnvironment)?
     ) throws -> Bool {
         // The calls of a periodic one are workflows of their own.
@@ -17,21 +17,21 @@ struct Journals: HandlerFeature {
 
     /// Runs a workflow up to where it waits or ends.
     private func run(
-        _ row: Transaction.DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
+        _ row: DueRow, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
     ) throws {
-        _ = try transaction.attempt(
+        _ = try calls.attempt(
             call, nil,
             claim: { try handlers.read(row.id, .oncePending) },
             run: { stored, input in
-                let definition = try transaction.definition(of: stored)
-                let context = try transaction.context(of: row, definition, environment)
+                let definition = try calls.definition(of: stored)
+                let context = try dueRows.context(of: row, definition, environment)
                 input = context
-                try transaction.refuseCulprit(stored, definition, context)
-                guard case .workflow(let body) = definition.body, transaction.canRunHere(definition) else {
+                try calls.refuseCulprit(stored, definition, context)
+                guard case .workflow(let body) = definition.body, calls.canRunHere(definition) else {
                     return Caller(definition)
                 }
                 try Failpoint.beforeHandler.hit()
-                try transaction.marking(stored, context) {
+                try calls.marking(stored, context) {
                     try transaction.timing(stored) {
                         let invocation = Invocation(
                             stored: stored, overrides: call.overrides ?? Record(), context: context)
@@ -41,11 +41,11 @@ struct Journals: HandlerFeature {
                 try Failpoint.afterHandler.hit()
                 return nil
             },
-            storeUnfinished: { stored, unfinished in try transaction.keep(row.id, unfinished, stored) })
+            storeUnfinished: { stored, unfinished in try calls.keep(row.id, unfinished, stored) })
     }
 
     private func settle(
-        _ stored: StoredHandler, _ row: Transaction.DueRow, _ call: StoredCall, _ context: any Sendable,
+        _ stored: StoredHandler, _ row: DueRow, _ call: StoredCall, _ context: any Sendable,
         _ environment: (any HandlerEnvironment)?, _ end: FlowRun.End
     ) throws {
         // It has ended or replaced itself.
@@ -69,7 +69,8 @@ struct Journals: HandlerFeature {
             transaction.log?.write(.warning, .handlers) {
                 "the workflow \(row.id) ('\(stored.name)') fails: \(plainReason(error))"
             }
-            _ = try transaction.invalidate(row.id, reason: .failed, overrides: [:], environment: environment)
+            _ = try invalidations.invalidate(
+                row.id, reason: .failed, overrides: [:], environment: environment)
         }
     }
 
@@ -120,7 +121,7 @@ struct Journals: HandlerFeature {
         ) { $0.blob(0) }
         for value in stored where !value.isEmpty {
             let handler = try ArgumentCoding.value(Durable<Invalidation>.self, from: value)
-            try transaction.binding(.outsideOfChains) { try transaction.run(handler, context: invalidation) }
+            try transaction.binding(.outsideOfChains) { try calls.run(handler, context: invalidation) }
         }
     }
 

@@ -78,9 +78,9 @@ struct LaneInvariantTests {
             try rig.store.step { step in
                 for scope in scopes {
                     for caller in Caller.open(to: .main, leasing: true) {
-                        let due = try step.transaction.due(in: scope?.scope, caller: caller, limit: 3)
+                        let due = try step.transaction.dueRows.due(in: scope?.scope, caller: caller, limit: 3)
                         for row in due {
-                            if let lease = try step.transaction.deliver(
+                            if let lease = try step.transaction.dueRows.deliver(
                                 row, for: rig.store, environment: scope)
                             {
                                 leases.append(lease)
@@ -97,7 +97,7 @@ struct LaneInvariantTests {
                 _ = try step.transaction.lanes.recallPlaces(longest: .seconds(60)) { [isServed] scope, _ in
                     scope == nil || isServed
                 }
-                try step.transaction.hasten(beyond: rig.store.registry.longestRetryDelay, limit: 500)
+                try step.transaction.dueRows.hasten(beyond: rig.store.registry.longestRetryDelay, limit: 500)
             }
         }
 
@@ -140,12 +140,12 @@ struct LaneInvariantTests {
 
         func failLease() throws {
             guard let lease = takeLease() else { return }
-            try rig.store.step { try $0.transaction.fail(lease, Failure()) }
+            try rig.store.step { try $0.transaction.leases.fail(lease, Failure()) }
         }
 
         func giveBackLease() throws {
             guard let lease = takeLease() else { return }
-            try rig.store.step { try $0.transaction.giveBack(lease) }
+            try rig.store.step { try $0.transaction.leases.giveBack(lease) }
         }
 
         /// What the others do when this process has died.

@@ -396,8 +396,8 @@ private struct First: Handler {
                 try $0.enqueue(Hold(name: "long").durable, with: Job(), lane: LanePlace("mail"))
             }
             let lease = try rig.store.step { step -> Lease? in
-                for due in try step.transaction.due(in: nil, caller: .leased, limit: 1) {
-                    return try step.transaction.deliver(due, for: rig.store, environment: nil)
+                for due in try step.transaction.dueRows.due(in: nil, caller: .leased, limit: 1) {
+                    return try step.transaction.dueRows.deliver(due, for: rig.store, environment: nil)
                 }
                 return nil
             }
@@ -428,7 +428,7 @@ private struct First: Handler {
             let state = try status(rig)
             #expect(state.running == 0 && state.waiting == 2 && "\(state)".contains("as the rate allows"))
             try rig.store.step { step in
-                try step.transaction.hasten(beyond: .seconds(60), limit: 9)
+                try step.transaction.dueRows.hasten(beyond: .seconds(60), limit: 9)
                 let isEmpty = step.transaction.newDue.isEmpty
                 #expect(isEmpty)
             }

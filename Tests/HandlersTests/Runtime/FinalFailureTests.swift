@@ -272,7 +272,7 @@ private struct Program {
                         """, id)
                 }
                 if column == "name" {
-                    try rig.store.step { try $0.transaction.report(AnyHandlerID(id), "rotted") }
+                    try rig.store.step { try $0.transaction.calls.report(AnyHandlerID(id), "rotted") }
                 } else {
                     try rig.end(id)
                     #expect(try rig.status(of: id)?.state == .quarantined)

@@ -6,7 +6,7 @@ import Testing
 /// Calls of standing handlers that fail or wait: anybody who can make a program call a handler makes them.
 @Suite(.serialized, .ownThread, .timeLimit(.minutes(5)), .engines(.sqlite, .postgres)) struct CallLimitsTests
 {
-    private typealias Bounds = Transaction.CallLimits
+    private typealias Bounds = CallLimits
 
     @Test(
         "X20 quarantined calls of a standing handler are limited; the oldest make way, are counted and reported"
@@ -77,7 +77,9 @@ import Testing
             try fill(store, calls: Bounds.quarantined + 50, state: RowState.pending)
             let ids = try store.waiting().map(\.id)
             for id in ids {
-                try store.step { try $0.transaction.quarantine(AnyHandlerID(id), StoredReason("broken")) }
+                try store.step {
+                    try $0.transaction.calls.quarantine(AnyHandlerID(id), StoredReason("broken"))
+                }
             }
             #expect(try store.waiting().map(\.id) == Array(ids.dropFirst(50)))
             #expect(try store.step { try $0.droppedCalls() }.map(\.calls) == [50])
@@ -151,7 +153,7 @@ import Testing
                 WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
                 INSERT INTO event(name, payload, posted_at) SELECT ?, CAST('{"text":""}' AS BLOB), 0 FROM n
                 """
-            _ = try store.step { try $0.execute(fill, Transaction.maximumEvents - 1, Said.id) }
+            _ = try store.step { try $0.execute(fill, Events.maximumEvents - 1, Said.id) }
             _ = try store.step { try $0.execute(fill, 10, "test.other") }
             try store.step { try $0.post(Said(text: "last")) }
             for _ in 0..<10 {
@@ -182,17 +184,17 @@ import Testing
                     """
                     WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
                     INSERT INTO ending(handler, name, outcome, ended_at) SELECT n, 'test.greet', 0, ? FROM n
-                    """, Transaction.maximumEndings + 700, Int64.max)
+                    """, Repairs.maximumEndings + 700, Int64.max)
             }
             var start: AnyHandlerID? = AnyHandlerID(rawValue: 0)
             while let place = start {
                 start = try store.step {
-                    try $0.transaction.pruneEndings(
+                    try $0.transaction.repairs.pruneEndings(
                         before: Timestamp(milliseconds: 0), after: place, limit: 100_000)
                 }
             }
             #expect(try store.integer("SELECT min(handler) FROM ending") == 701)
-            #expect(try store.integer("SELECT count(*) FROM ending") == Int64(Transaction.maximumEndings))
+            #expect(try store.integer("SELECT count(*) FROM ending") == Int64(Repairs.maximumEndings))
         }
     }
 }

@@ -3,24 +3,24 @@
 /// Each call has a row of its own; `size` is the number of bytes in it. Calls that wait for a runner, or for a program that
 /// knows the handler, are never dropped: beyond their bound a call is quarantined. Of quarantined calls the oldest are dropped,
 /// and ``ReadableStore/droppedCalls()`` returns how many.
-extension Transaction {
-    enum CallLimits {
-        /// The maximum number of waiting calls of one handler, and up to ``piece`` more.
-        static let waiting = 100_000
-        /// The maximum size of these in bytes.
-        static let waitingBytes = 256 << 20
-        /// The maximum number of quarantined calls of one handler.
-        static let quarantined = 1000
-        /// The maximum size of these in bytes.
-        static let quarantinedBytes = 8 << 20
-        /// Waiting calls are counted once in so many calls.
-        static let piece = 64
-    }
+struct CallLimits: TransactionTable {
+    /// The maximum number of waiting calls of one handler, and up to ``piece`` more.
+    static let waiting = 100_000
+    /// The maximum size of these in bytes.
+    static let waitingBytes = 256 << 20
+    /// The maximum number of quarantined calls of one handler.
+    static let quarantined = 1000
+    /// The maximum size of these in bytes.
+    static let quarantinedBytes = 8 << 20
+    /// Waiting calls are counted once in so many calls.
+    static let piece = 64
+
+    let transaction: Transaction
 
     /// Returns whether as many calls of a handler wait as may.
     func isCrowded(_ name: Name) throws(HandlerError) -> Bool {
         var kept = connection.waitingCalls[name] ?? (count: 0, isCrowded: false)
-        if kept.count % CallLimits.piece == 0 {
+        if kept.count % Self.piece == 0 {
             let sum = try connection.first(
                 """
                 SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM handler
@@ -28,7 +28,7 @@ extension Transaction {
                 """, [name]
             ) { (count: $0.integer(0), bytes: $0.integer(1)) }
             kept.isCrowded =
-                sum.map { $0.count >= CallLimits.waiting || $0.bytes >= CallLimits.waitingBytes } ?? false
+                sum.map { $0.count >= Self.waiting || $0.bytes >= Self.waitingBytes } ?? false
         }
         kept.count += 1
         connection.waitingCalls[name] = kept
@@ -48,8 +48,7 @@ extension Transaction {
         ) { (calls: Int($0.integer(0)), bytes: $0.quantity(1)) }
         guard let sum else { return 0 }
         var (dropped, bytes) = (0, Int64(0))
-        while sum.calls - dropped > CallLimits.quarantined || sum.bytes - bytes > CallLimits.quarantinedBytes
-        {
+        while sum.calls - dropped > Self.quarantined || sum.bytes - bytes > Self.quarantinedBytes {
             guard let size = try dropOldest(of: name) else { break }
             bytes += size
             dropped += 1
@@ -80,7 +79,7 @@ extension Transaction {
             return oldest.size
         }
         // Somebody waits for it.
-        try discard(id)
+        try invalidations.discard(id)
         return oldest.size
     }
 

@@ -1,5 +1,7 @@
 /// Invalidating handlers, and those bound as their arguments.
-extension Transaction {
+struct Invalidations: TransactionTable {
+    let transaction: Transaction
+
     func invalidate(
         _ id: AnyHandlerID, _ outcome: Outcome = .invalidated, reason: InvalidationReason, overrides: Record,
         environment: (any HandlerEnvironment)?
@@ -7,14 +9,14 @@ extension Transaction {
         let invalidated = { (name: Name) in
             Invalidation(reason: reason, handler: name.string, environment: environment)
         }
-        return try attempt(
+        return try calls.attempt(
             StoredCall(outcome, reason: reason, overrides: overrides), invalidated(""),
             claim: { try handlers.claim(id, .toInvalidate) },
             run: { stored, _ in
                 let invalidation = invalidated(stored.name)
                 try Failpoint.beforeInvalidation.hit()
                 try refuseDeadlyInvalidation(stored)
-                try marking(stored, invalidation) {
+                try calls.marking(stored, invalidation) {
                     try forEachFeature(of: stored.relations) { feature in
                         try feature.invalidating(id, invalidation)
                     }
@@ -22,10 +24,10 @@ extension Transaction {
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes, invalidation,
                         overrides)
                 }
-                try handlers.bury(id, stored, outcome, reason, result)
+                try handlers.bury(id, stored, outcome, reason, transaction.result)
                 return nil
             },
-            storeUnfinished: { stored, unfinished in try keep(id, unfinished, stored) })
+            storeUnfinished: { stored, unfinished in try calls.keep(id, unfinished, stored) })
     }
 
     /// Invalidates a handler inside the one that runs now, in its savepoint.
@@ -33,8 +35,8 @@ extension Transaction {
         _ held: Durable<Context>, reason: InvalidationReason, overrides: Record,
         environment: (any HandlerEnvironment)?
     ) throws {
-        try notingFailure(of: held.storedName) {
-            try goingDeeper {
+        try transaction.notingFailure(of: held.storedName) {
+            try transaction.goingDeeper {
                 try invalidate(
                     held.storedName, held.arguments, orElseBytes: held.orElseBytes,
                     Invalidation(reason: reason, handler: held.name, environment: environment), overrides)
@@ -54,8 +56,8 @@ extension Transaction {
             let orElse = try ArgumentCoding.orElse(orElseBytes, of: name.string)
             handedOn = try NestedHandler.all(in: orElse.arguments, of: orElse.storedName)
             // A compensation has as much time as it needs.
-            try binding(.outsideOfChains) {
-                try run(
+            try transaction.binding(.outsideOfChains) {
+                try calls.run(
                     orElse,
                     context: Invalidation(
                         reason: invalidation.reason, handler: name.string,
@@ -69,7 +71,7 @@ extension Transaction {
                 handedOn.remove(at: index)
                 continue
             }
-            try goingDeeper {
+            try transaction.goingDeeper {
                 try invalidate(
                     inner.name, inner.arguments, orElseBytes: inner.orElseBytes, invalidation, Record())
             }
@@ -111,8 +113,8 @@ extension Transaction {
         }
         guard let found else { return }
         try makeDue(call, because: reason, where: "id = ?", [id])
-        newDue.add(found.scope, wall: now)
-        if found.isLeased { newDue.isLeaseLost = true }
+        transaction.newDue.add(found.scope, wall: now)
+        if found.isLeased { transaction.newDue.isLeaseLost = true }
     }
 
     /// Makes handlers due, to be invalidated.
@@ -124,7 +126,8 @@ extension Transaction {
         _ values: [any SQLConvertible]
     ) throws(HandlerError) -> Int {
         for feature in HandlerFeatures.all {
-            try feature.init(transaction: self).canceling("SELECT id FROM handler WHERE \(condition)", values)
+            try feature.init(transaction: transaction).canceling(
+                "SELECT id FROM handler WHERE \(condition)", values)
         }
         let set: [any SQLConvertible] = [now, Caller.inStep.rawValue, try call.bytes(), reason]
         return try connection.execute(
@@ -138,10 +141,10 @@ extension Transaction {
     /// Ends a row without running anything.
     func discard(_ id: AnyHandlerID) throws(HandlerError) {
         let stored = try handlers.claim(id, .any)
-        runsNothing = true
-        defer { runsNothing = false }
+        transaction.runsNothing = true
+        defer { transaction.runsNothing = false }
         try handlers.bury(id, stored, .invalidated, .discarded)
-        for feature in HandlerFeatures.all { try feature.init(transaction: self).discarded(stored) }
+        for feature in HandlerFeatures.all { try feature.init(transaction: transaction).discarded(stored) }
     }
 }
 

@@ -1,5 +1,7 @@
 /// Repair of quarantined and parked handlers, and removal of old endings.
-extension Transaction {
+struct Repairs: TransactionTable {
+    let transaction: Transaction
+
     /// Requeues a quarantined or parked handler with its stored call.
     func requeue(_ id: AnyHandlerID) throws {
         guard try requeue("id = ?", [id]) == 1 else {
@@ -77,7 +79,7 @@ extension Transaction {
             WHERE state <> \(State.pending.sql) AND state IN (\(State.parked.sql), \(State.quarantined.sql))
                 AND \(condition)
             """, [now] + values)
-        if count > 0 { newDue.isAnywhere = true }
+        if count > 0 { transaction.newDue.isAnywhere = true }
         return count
     }
 

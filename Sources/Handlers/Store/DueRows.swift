@@ -1,5 +1,21 @@
+/// A row whose time has come, as it is when its turn comes.
+struct DueRow {
+    let id: AnyHandlerID
+    let name: Name
+    /// Its time of the wall clock.
+    let due: Timestamp?
+    let caller: Int64
+    let period: Duration?
+    let call: [UInt8]?
+    let input: [UInt8]?
+    let relations: Relations
+    let scope: HandlerScope?
+}
+
 /// Due rows: timers, retries, deadlines, and handlers that could not run where they were called.
-extension Transaction {
+struct DueRows: TransactionTable {
+    let transaction: Transaction
+
     /// A row whose time has come, as it was found.
     struct Due {
         enum Time: Comparable {
@@ -8,20 +24,6 @@ extension Transaction {
         }
         let id: AnyHandlerID
         let time: Time
-    }
-
-    /// A row whose time has come, as it is when its turn comes.
-    struct DueRow {
-        let id: AnyHandlerID
-        let name: Name
-        /// Its time of the wall clock.
-        let due: Timestamp?
-        let caller: Int64
-        let period: Duration?
-        let call: [UInt8]?
-        let input: [UInt8]?
-        let relations: Relations
-        let scope: HandlerScope?
     }
 
     /// The rows of a scope that are due, longest due first.
@@ -40,7 +42,7 @@ extension Transaction {
                     """
                     : """
                     SELECT id, due FROM handler WHERE scope = ? AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?
-                    """), Self.values(of: scope) + [caller.rawValue, now, limit]
+                    """), scope.values + [caller.rawValue, now, limit]
         ) { Due(id: AnyHandlerID(rawValue: $0.integer(0)), time: .wall($0.timestamp(1))) }
     }
 
@@ -58,7 +60,7 @@ extension Transaction {
                     : """
                     SELECT id, connected_due FROM handler WHERE scope = ? AND connected_due <= ?
                     ORDER BY connected_due, id LIMIT ?
-                    """), Self.values(of: scope) + [connected.milliseconds, limit]
+                    """), scope.values + [connected.milliseconds, limit]
         ) { Due(id: AnyHandlerID(rawValue: $0.integer(0)), time: .connected($0.duration(1))) }
     }
 
@@ -88,19 +90,12 @@ extension Transaction {
         let callers = Caller.allCases
         return try connection.first(
             passed.excluded(scope == nil ? Self.selectNextDueOfProgram : Self.selectNextDue),
-            Self.values(of: scope) + callers.map(\.rawValue)
+            scope.values + callers.map(\.rawValue)
         ) { row in
             var next: [Caller: Timestamp] = [:]
             for (column, caller) in callers.enumerated() { next[caller] = row.optionalTimestamp(column) }
             return next
         } ?? [:]
-    }
-
-    /// The values of the conditions `scope = ?` and `scope IS NULL`. One condition for both (`IS NOT DISTINCT FROM`) would have
-    /// PostgreSQL read all rows, as it uses no index for that; nor does it take the index to be in order behind `IS NULL`, unless the
-    /// scope is named in ORDER BY.
-    static func values(of scope: HandlerScope?) -> [any SQLConvertible] {
-        scope.map { [$0.rawValue] } ?? []
     }
 
     /// One statement for all four callers, as each takes a round trip where the database is on another machine.
@@ -132,7 +127,7 @@ extension Transaction {
         try connection.first(
             passed.excluded(
                 scope == nil ? Self.selectNextConnectedDueOfProgram : Self.selectNextConnectedDue),
-            Self.values(of: scope)
+            scope.values
         ) { $0.duration(0) }
     }
 
@@ -193,11 +188,11 @@ extension Transaction {
         do {
             call = try StoredCall(bytes, of: row.id)
         } catch {
-            try quarantine(row.id, StoredReason(error))
+            try calls.quarantine(row.id, StoredReason(error))
             return nil
         }
         if let reason = call.reason {
-            _ = try invalidate(
+            _ = try invalidations.invalidate(
                 row.id, call.outcome, reason: reason, overrides: call.overrides ?? Record(),
                 environment: environment)
             return nil
@@ -205,7 +200,9 @@ extension Transaction {
         guard try mayCall(row.id, row.relations) else { return nil }
         let definition = registry.definition(named: row.name)
         for feature in HandlerFeatures.all {
-            if try feature.init(transaction: self).deliver(row, definition, call, environment) { return nil }
+            if try feature.init(transaction: transaction).deliver(row, definition, call, environment) {
+                return nil
+            }
         }
         if let period = row.period {
             try fire(row, every: period, call, environment)
@@ -213,12 +210,21 @@ extension Transaction {
         }
         if let definition, definition.isAsync {
             guard try isForItsCaller(row, Caller(definition)) else { return nil }
-            return try claim(row, call, for: store, environment: environment)
+            return try leases.claim(row, call, for: store, environment: environment)
         }
-        _ = try end(
+        _ = try calls.end(
             row.id, call.outcome, overrides: call.overrides ?? Record(),
             context: .kept { try self.context(of: row, $0, environment) })
         return nil
+    }
+
+    /// Returns whether all features let a due handler be called: first whether its time is over, then whether it has its turn.
+    private func mayCall(_ id: AnyHandlerID, _ relations: Relations) throws(HandlerError) -> Bool {
+        if relations.isEmpty { return true }
+        for feature in HandlerFeatures.all.reversed() where !feature.relations.isDisjoint(with: relations) {
+            guard try feature.init(transaction: transaction).mayCall(id) else { return false }
+        }
+        return true
     }
 
     /// Puts an async handler where it belongs, if another program or a retry left it elsewhere: there the number of
@@ -227,14 +233,15 @@ extension Transaction {
         if row.caller == caller.rawValue { return true }
         try handlers.set(caller, of: row.id)
         // It may have a place in a lane, which is looked after if nobody calls it.
-        newDue.add(try handlers.scope(of: row.id), wall: now)
+        transaction.newDue.add(try handlers.scope(of: row.id), wall: now)
         return false
     }
 
     /// Ends a handler that was not called in time.
     private func expire(_ row: DueRow, _ environment: (any HandlerEnvironment)?) throws {
         try Failpoint.beforeTimeout.hit()
-        _ = try invalidate(row.id, .timeout, reason: .timedOut, overrides: Record(), environment: environment)
+        _ = try invalidations.invalidate(
+            row.id, .timeout, reason: .timedOut, overrides: Record(), environment: environment)
     }
 
     /// Calls a periodic timer once for all its times that have passed, and sets the next.
@@ -244,23 +251,23 @@ extension Transaction {
         let due = row.due ?? now
         let period = max(.milliseconds(1), period)
         let missed = (now - due).milliseconds / period.milliseconds
-        _ = try callStanding(
+        _ = try calls.callStanding(
             row.id, overrides: call.overrides ?? Record(),
             context: .given(TimerFired(dueAt: due, missed: missed, environment: environment)))
         let next = due + period * (missed + 1)
         try handlers.setDue(row.id, next)
-        newDue.addRepeated(row.scope, next)
+        transaction.newDue.addRepeated(row.scope, next)
     }
 
     /// Makes calls due now that wait for nothing but another attempt, or for a runner, and yet would wait for longer than
     /// anything does: the clock was ahead when they were put off, and was set back since. A handler that waits for a token of its lane's
     /// rate is left to ``Lanes/recallPlaces(longest:_:)``.
     func hasten(beyond longest: Duration, limit: Int) throws(HandlerError) {
-        try storeChanges()
+        try transaction.storeChanges()
         let count = try connection.execute(
             "UPDATE handler SET due = ?3 WHERE id IN (\(Self.putOff))",
             [now + longest, limit, now])
-        if count > 0 { newDue.isAnywhere = true }
+        if count > 0 { transaction.newDue.isAnywhere = true }
     }
 
     /// The conditions are those of the index, word for word: SQLite takes it for no others.
@@ -281,27 +288,11 @@ extension Transaction {
         }
         return try definition.restore(input, in: environment)
     }
+}
 
-    /// Quarantines a row unchanged.
-    ///
-    /// It is the last thing that can be done with a row: what belongs to that besides is done as far as it can be stored.
-    func quarantine(_ id: AnyHandlerID, _ reason: StoredReason) throws {
-        let changed = try connection.execute(
-            """
-            UPDATE handler SET state = \(State.quarantined.sql), due = NULL, connected_due = NULL, lease = NULL,
-                reason = ?
-            WHERE id = ?
-            """, [reason, id])
-        guard changed == 1 else { throw try handlers.noSuchHandler(id) }
-        try ifStorable {
-            if let relations = try handlers.relations(of: id) {
-                try forEachFeature(of: relations) { (feature) throws(HandlerError) in
-                    try feature.quarantined(id)
-                }
-            }
-            try storeChanges()
-        }
-        try ifStorable { try report(id, reason.words) }
-        try ifStorable { try trimQuarantine(after: id) }
-    }
+extension HandlerScope? {
+    /// The values of the conditions `scope = ?` and `scope IS NULL`. One condition for both (`IS NOT DISTINCT FROM`) would have
+    /// PostgreSQL read all rows, as it uses no index for that; nor does it take the index to be in order behind `IS NULL`, unless the
+    /// scope is named in ORDER BY.
+    var values: [any SQLConvertible] { map { [$0.rawValue] } ?? [] }
 }

@@ -1,5 +1,7 @@
-/// Calling handlers: take the row, run it, write its ending; or set the call aside.
-extension Transaction {
+/// Calling handlers: claim the row, run it, write its ending; or keep the call.
+struct HandlerCalls: TransactionTable {
+    let transaction: Transaction
+
     /// The source of the context of a call.
     enum ContextSource {
         /// The context that the caller supplied.
@@ -30,7 +32,7 @@ extension Transaction {
                 let caller = try invoke(stored, overrides: overrides, context: context, input: &input)
                 guard caller == nil else { return caller }
                 if BuiltInFault.runBoth.isOn {
-                    try invalidate(
+                    try invalidations.invalidate(
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes,
                         Invalidation(reason: .cancelled, handler: stored.name.string, environment: nil),
                         overrides)
@@ -38,7 +40,7 @@ extension Transaction {
                 if try staysIf() {
                     try handlers.putBack(id, stored)
                 } else {
-                    try handlers.bury(id, stored, outcome, nil, result)
+                    try handlers.bury(id, stored, outcome, nil, transaction.result)
                 }
                 try Failpoint.afterHandler.hit()
                 return nil
@@ -71,11 +73,11 @@ extension Transaction {
     func run<Context: Sendable>(
         _ handler: Durable<Context>, context: Context, overrides: Record = [:]
     ) throws {
-        try notingFailure(of: handler.storedName) {
-            try goingDeeper {
+        try transaction.notingFailure(of: handler.storedName) {
+            try transaction.goingDeeper {
                 let nested = StoredHandler(
                     name: handler.storedName, version: handler.version, arguments: handler.arguments,
-                    orElseBytes: handler.orElseBytes, trace: running?.root)
+                    orElseBytes: handler.orElseBytes, trace: transaction.running?.root)
                 let definition = try definition(of: nested)
                 guard case .inStep(let body) = definition.body, canRunHere(definition) else {
                     // It cannot run in this step, so it becomes a handler of its own, which a runner calls.
@@ -85,7 +87,7 @@ extension Transaction {
                     _ = try handlers.bind(row)
                     return
                 }
-                try body(Invocation(stored: nested, overrides: overrides, context: context), self)
+                try body(Invocation(stored: nested, overrides: overrides, context: context), transaction)
             }
         }
     }
@@ -106,34 +108,34 @@ extension Transaction {
         }
         try Failpoint.beforeHandler.hit()
         try marking(stored, context) {
-            try timing(stored) {
-                try body(Invocation(stored: stored, overrides: overrides, context: context), self)
+            try transaction.timing(stored) {
+                try body(Invocation(stored: stored, overrides: overrides, context: context), transaction)
             }
         }
         return nil
     }
 
     func canRunHere(_ definition: Definition) -> Bool {
-        role == .main || definition.availability == .everywhere
+        transaction.role == .main || definition.availability == .everywhere
     }
 
     /// Leaves word of who runs, for the process that comes after one which this handler kills.
     func marking(_ stored: StoredHandler, _ context: any Sendable, _ body: () throws -> Void) throws {
-        let outer = runningCall
+        let outer = transaction.runningCall
         let runningCall = RunningCall(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context))
-        self.runningCall = runningCall
-        calls.append(stored)
-        slot.record(runningCall)
+        transaction.runningCall = runningCall
+        transaction.callStack.append(stored)
+        transaction.slot.record(runningCall)
         defer {
-            calls.removeLast()
-            self.runningCall = outer
-            if let runningCall = self.runningCall {
-                slot.record(runningCall)
+            transaction.callStack.removeLast()
+            transaction.runningCall = outer
+            if let outer {
+                transaction.slot.record(outer)
             } else {
-                slot.clearRunningCall()
+                transaction.slot.clearRunningCall()
             }
         }
-        try binding(.inherited, body)
+        try transaction.binding(.inherited, body)
     }
 
     /// Distinguishes the calls of a standing handler; a handler that is called once needs none.
@@ -165,18 +167,20 @@ extension Transaction {
         run: (StoredHandler, inout (any Sendable)?) throws -> Caller?,
         storeUnfinished: (StoredHandler, inout UnfinishedCall) throws -> Void
     ) throws -> Disposition {
-        let outer = result
-        result = nil
-        defer { result = outer }
+        let outer = transaction.result
+        transaction.result = nil
+        defer { transaction.result = outer }
         var claimed: StoredHandler?
         var context = given
         var caller: Caller?
         let cause: UnfinishedCall.Cause
         do {
-            let hasRun = try undoing {
+            let hasRun = try transaction.undoing {
                 let stored = try claim()
                 claimed = stored
-                try goingDeeper { try checkingForeignKeys { caller = try run(stored, &context) } }
+                try transaction.goingDeeper {
+                    try transaction.checkingForeignKeys { caller = try run(stored, &context) }
+                }
                 return caller == nil
             }
             if hasRun { return .ended }
@@ -187,7 +191,7 @@ extension Transaction {
         }
         guard let claimed else { return .ended }
         let own = registry.definition(named: claimed.name)?.retry
-        var retry = failedRetry ?? own
+        var retry = transaction.failedRetry ?? own
         // A nested handler says when to try again, and not what its holder's failure leads to.
         retry?.finally = own?.finally ?? .quarantine
         var unfinished = UnfinishedCall(
@@ -205,13 +209,22 @@ extension Transaction {
         _ body: (inout UnfinishedCall) throws -> Void
     ) throws {
         do {
-            try undoingOnError { try body(&unfinished) }
+            try transaction.undoingOnError { try body(&unfinished) }
         } catch {
             // The call of a standing handler has no row yet; who called it learns that.
             guard connection.isUsable, !stored.isStanding, let id = stored.id else { throw error }
             unfinished.quarantine(error)
             try quarantine(id, unfinished.reason)
         }
+    }
+
+    /// Returns whether a call of a standing handler must wait for an earlier one.
+    private func mustQueue(_ id: AnyHandlerID, _ relations: Relations) throws(HandlerError) -> Bool {
+        var mustQueue = false
+        try forEachFeature(of: relations) { (feature) throws(HandlerError) in
+            if try feature.mustQueue(id) { mustQueue = true }
+        }
+        return mustQueue
     }
 
     func definition(of stored: StoredHandler) throws(HandlerError) -> Definition {
