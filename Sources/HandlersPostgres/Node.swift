@@ -2,12 +2,9 @@ import Handlers
 import Platform
 
 /// A store's place among those that have the database open, on any machine.
-final class Node: ProcessPresence {
+final class Node: StorePresence {
     private let loop: NodeLoop
     private let thread: SystemThread
-
-    let narrowedFiles: [String] = []
-    let fileNumber: Int64? = nil
 
     /// Registers a new node, and keeps it alive on a thread of its own.
     init(_ options: PostgresSettings) throws(HandlerError) {
@@ -89,11 +86,6 @@ final class Node: ProcessPresence {
             started.removeFirst()
         }
     }
-
-    var hasUnrecovered: Bool { false }
-    /// For files, which a node has not.
-    func whileVacant<E>(_ slot: Int, _ body: () throws(E) -> Void) throws(E) {}
-    func isSeenOtherwise(than inode: Int64) -> Bool { false }
 
     func watchOthers(
         _ driver: any LoopDriver, _ changed: @escaping @Sendable () -> Void

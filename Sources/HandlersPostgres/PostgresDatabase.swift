@@ -23,7 +23,7 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
     var path: String { options.name }
     var filePath: String { "" }
     var connection: any SQLConnection { steps }
-    var narrowedFiles: [String] { [] }
+    var traits: EngineTraits { .server }
 
     func migrate(to schemas: [Schema]) throws(HandlerError) -> [String] {
         let schemas = [NodeTable.schema] + schemas
@@ -46,7 +46,7 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
 
     func takePlace(
         _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
-    ) throws(HandlerError) -> any ProcessPresence {
+    ) throws(HandlerError) -> any StorePresence {
         let node = try Node(options)
         steps.node = node
         return node

@@ -1,12 +1,7 @@
-/// A store's place among the processes that have its database open: ``ProcessSlot``, or that of a simulated world.
-package protocol ProcessPresence: AnyObject, Sendable {
+/// A store's place among those that have its database open, on any machine.
+package protocol StorePresence: AnyObject, Sendable {
     /// The slot: of a file's stores 0 ..< ``ProcessSlot/limit``. It changes when the others have taken this process for dead.
     var number: Int { get }
-    /// Its own files that others had access to until they were opened.
-    var narrowedFiles: [String] { get }
-    /// The number of the database's file; nil where the file system gives none.
-    var fileNumber: Int64? { get }
-
     /// Whether others have taken this process for dead, although it lives: its next step gets another slot.
     var isFenced: Bool { get }
 
@@ -32,19 +27,26 @@ package protocol ProcessPresence: AnyObject, Sendable {
 
     /// Calls `body` for each slot whose process died and was not recovered.
     func recoverDead<E>(_ body: (_ slot: Int, _ runningCall: RunningCall?) throws(E) -> Void) throws(E)
-    /// Whether a store has died whose slot is not recovered yet: another process may be at it.
-    var hasUnrecovered: Bool { get }
-    /// Calls `body` while no other store has a slot, unless a dead one is yet to be recovered from it.
-    func whileVacant<E>(_ slot: Int, _ body: () throws(E) -> Void) throws(E)
-    /// Returns whether a store that has the database open sees its file under another number.
-    func isSeenOtherwise(than inode: Int64) -> Bool
-
     /// Calls back after another store of this database has committed, left or died.
     ///
     /// - Parameter driver: Calls the turns of the watch, if it has any.
     func watchOthers(
         _ driver: any LoopDriver, _ changed: @escaping @Sendable () -> Void
     ) throws(HandlerError) -> any ProcessWatch
+}
+
+/// The same in a file, among the processes of one machine: ``ProcessSlot``, or that of a simulated world.
+package protocol ProcessPresence: StorePresence {
+    /// Its own files that others had access to until they were opened.
+    var narrowedFiles: [String] { get }
+    /// The number of the database's file; nil where the file system gives none.
+    var fileNumber: Int64? { get }
+    /// Whether a store has died whose slot is not recovered yet: another process may be at it.
+    var hasUnrecovered: Bool { get }
+    /// Calls `body` while no other store has a slot, unless a dead one is yet to be recovered from it.
+    func whileVacant<E>(_ slot: Int, _ body: () throws(E) -> Void) throws(E)
+    /// Returns whether a store that has the database open sees its file under another number.
+    func isSeenOtherwise(than inode: Int64) -> Bool
 }
 
 /// A watch over other processes; it ends when it is released.

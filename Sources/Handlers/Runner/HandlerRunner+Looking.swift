@@ -132,7 +132,7 @@ extension HandlerRunner {
 
     /// When to look at a scope whose earliest row is due at a time: what other machines have stored is left to them for a while.
     private func look(at due: Timestamp?, in scope: HandlerScope?, now: Timestamp) -> Timestamp? {
-        guard scope == nil, store.isOnServer else { return due }
+        guard scope == nil, store.traits.isShared else { return due }
         let look = loop.ownTimes.withLock { $0.look(at: due, now: now) }
         // A clock that is turned by hand may not go on meanwhile.
         return store.hasOtherMachines && store.time.onTurn == nil ? look : due

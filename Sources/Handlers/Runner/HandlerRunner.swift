@@ -74,7 +74,7 @@ public final class HandlerRunner: Sendable {
         onFailure = configuration.onFailure
         driver = configuration.driver ?? store.system.driver
         loop = try store.listeners.dueListener { () throws(HandlerError) in
-            try RunnerLoop(store.time, slot: store.slotNumber, isOnServer: store.isOnServer)
+            try RunnerLoop(store.time, slot: store.slotNumber, isShared: store.traits.isShared)
         }
         store.listeners.addRunner(
             self,

@@ -183,7 +183,7 @@ extension RunnerLoop {
         }
         let end = store.time.monotonic()
         // A clock that is turned by hand may not go on meanwhile.
-        let least = store.isOnServer && store.time.onTurn == nil ? Self.surveyPause : .zero
+        let least = store.traits.isShared && store.time.onTurn == nil ? Self.surveyPause : .zero
         let pause = max((end - start) * 4, least)
         state.withLock { $0.nextSurvey = end + pause }
         guard restOfParked > .zero else { return nil }
@@ -315,7 +315,7 @@ extension RunnerLoop {
         of scopes: ArraySlice<HandlerScope?>, in store: HandlerStore, _ isCourteous: Bool,
         by server: (HandlerScope?) -> HandlerRunner?
     ) throws -> [HandlerScope?: DueTimes] {
-        guard store.isOnServer else { return [:] }
+        guard store.traits.stepsAreCostly else { return [:] }
         return try store.look { transaction in
             var times: [HandlerScope?: DueTimes] = [:]
             for scope in scopes {

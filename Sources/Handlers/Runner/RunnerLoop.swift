@@ -66,11 +66,12 @@ final class RunnerLoop: DueListener {
 
     /// The slot in which the connected times of the scopes were started.
     private let connectedSlot: Atomic<Int>
-    private let isOnServer: Bool
+    /// Whether other machines call what they have stored.
+    private let isShared: Bool
 
-    init(_ time: TimeSource, slot: Int, isOnServer: Bool = false) throws(HandlerError) {
+    init(_ time: TimeSource, slot: Int, isShared: Bool = false) throws(HandlerError) {
         signal = try WakeSignal()
-        self.isOnServer = isOnServer
+        self.isShared = isShared
         connectedSlot = Atomic(slot)
         // Weakly: a clock keeps what it calls for as long as it lives.
         time.onTurn? { [weak signal] in signal?.raise() }
@@ -171,8 +172,8 @@ final class RunnerLoop: DueListener {
         let isAsked = new.isAnywhere || new.isLeaseLost
         if isAsked { areLeasesLost.store(true, ordering: .relaxed) }
         // In a file the look that called a timer has found its next time, too.
-        let repeated = isOnServer ? new.repeated : []
-        if isOnServer {
+        let repeated = isShared ? new.repeated : []
+        if isShared {
             ownTimes.withLock { own in
                 for time in repeated + [new.times[nil]?.wall].compactMap(\.self) { own.add(time) }
             }

@@ -31,7 +31,7 @@ extension HandlerStore {
 
     /// Like ``read(_:)``, but on a server `body` sees the state of its first statement, not that of the call, which saves a round trip.
     package func peek<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
-        try read(isFixed: !isOnServer, body)
+        try read(isFixed: !traits.stepsAreCostly, body)
     }
 
     private func read<R>(isFixed: Bool, _ body: (borrowing Snapshot) throws -> R) throws -> R {
@@ -47,7 +47,7 @@ extension HandlerStore {
     /// step, which costs no more and needs no second connection. Where a read fails, as the server is away or takes no more
     /// connections, a step waits for it.
     func look<R>(_ body: (Transaction) throws -> R) throws -> R {
-        guard isOnServer else { return try step { try body($0.transaction) } }
+        guard traits.stepsAreCostly else { return try step { try body($0.transaction) } }
         do {
             return try lookers.read(time, isFixed: false) { snapshot in
                 try body(

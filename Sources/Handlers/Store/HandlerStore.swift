@@ -52,7 +52,7 @@ public final class HandlerStore: Sendable {
     package let system: SystemServices
     let log: HandlerLog?
     /// Slot of this store among the processes that have the file open.
-    let slot: any ProcessPresence
+    let slot: any StorePresence
     // Touched only while `lock` is held, except in `init`.
     private nonisolated(unsafe) let connection: Connection
     private let lock = Mutex<Void>(())
@@ -136,7 +136,7 @@ public final class HandlerStore: Sendable {
         slot = try database.takePlace { (slot, runningCall) throws(HandlerError) in
             try database.connection.recover(slot: slot, runningCall, now: time.wall())
         }
-        narrowedFiles = database.narrowedFiles + slot.narrowedFiles
+        narrowedFiles = database.narrowedFiles
         // After the place is taken: a move looks who has one after it has marked the store.
         if !toMove { try MoveMark.refuse(in: database.connection) }
         try recoverDead()
@@ -266,8 +266,10 @@ public final class HandlerStore: Sendable {
     /// Whether others have taken this process for dead, although it lives.
     var isFenced: Bool { slot.isFenced }
 
+    var traits: EngineTraits { database.traits }
+
     /// Whether the database is on a server, for whose steps other machines wait.
-    package var isOnServer: Bool { database.filePath.isEmpty }
+    package var isOnServer: Bool { traits.isShared }
 
     /// Whether other machines may have the database open.
     var hasOtherMachines: Bool { slot.hasOtherMachines }

@@ -1,11 +1,13 @@
 /// A store's database in a file of SQLite, which several processes may open.
 ///
-/// `@unchecked Sendable`: the connection is used while the store's lock is held, and `isSettled` while the store is opened.
+/// `@unchecked Sendable`: the connection is used while the store's lock is held, `isSettled` and `processes` change while it is opened.
 final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
     let file: SQLiteConnection
     let readers: ReaderPool
     private let synchronous: HandlerStore.Synchronous
     private let system: SystemServices
+    /// The processes that have the file open; nil before this one has a place among them.
+    private(set) var processes: (any ProcessPresence)?
     /// Whether the log holds nothing of the dead any more that must be written again.
     private var isSettled = false
 
@@ -31,7 +33,10 @@ final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
     var path: String { file.path }
     var filePath: String { file.filePath }
     var connection: any SQLConnection { file }
-    var narrowedFiles: [String] { file.wasNarrowed ? [file.filePath] : [] }
+    var traits: EngineTraits { .file }
+    var narrowedFiles: [String] {
+        (file.wasNarrowed ? [file.filePath] : []) + (processes?.narrowedFiles ?? [])
+    }
 
     func migrate(to schemas: [Schema]) throws(HandlerError) -> [String] {
         try Schema.checkModules(of: schemas)
@@ -57,8 +62,8 @@ final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
 
     func takePlace(
         _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
-    ) throws(HandlerError) -> any ProcessPresence {
-        try system.presence(
+    ) throws(HandlerError) -> any StorePresence {
+        let presence = try system.presence(
             file.filePath,
             { () throws(HandlerError) in
                 // What one has left that failed before it had a slot, or that was closed after a failure.
@@ -68,6 +73,8 @@ final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
                 if !isSettled { try settleLog() }
                 try recover(slot, runningCall)
             })
+        processes = presence
+        return presence
     }
 
     func prepareRecovery() throws(HandlerError) { try settleLog() }
@@ -79,7 +86,7 @@ final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
 
     func settle(in store: HandlerStore) throws {
         // What another process recovers at this moment, this one may have read already.
-        if !isSettled, store.slot.hasUnrecovered { try settleLog() }
+        if !isSettled, processes?.hasUnrecovered == true { try settleLog() }
         file.setLogSettled()
         try recognizeCopy(in: store, synchronous, system.boot)
     }

@@ -2,7 +2,7 @@
 ///
 /// ```text
 ///   HandlerStore ──▶ StoreDatabase ──▶ SQLConnection     statements and transactions
-///                                  ╰─▶ ProcessPresence   who else has it open, and who died
+///                                  ╰─▶ StorePresence     who else has it open, and who died
 /// ```
 package protocol StoreDatabase: AnyObject, Sendable {
     /// Names the database in messages.
@@ -10,11 +10,12 @@ package protocol StoreDatabase: AnyObject, Sendable {
     /// The path of its file, from the root and without links, by which all who have it open know the files beside it; empty where
     /// it is no file.
     var filePath: String { get }
+    var traits: EngineTraits { get }
     /// The connection of steps.
     var connection: any SQLConnection { get }
     /// The connections of reads.
     var readers: ReaderPool { get }
-    /// Files that other users could access until it was opened.
+    /// Files that other users could access until it was opened, and until the store had its place.
     var narrowedFiles: [String] { get }
 
     /// The clocks of its steps and reads; those of the program, unless machines share the database.
@@ -30,7 +31,7 @@ package protocol StoreDatabase: AnyObject, Sendable {
     /// - Parameter recover: Frees what a process that died has left; its slot becomes free when that returns.
     func takePlace(
         _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
-    ) throws(HandlerError) -> any ProcessPresence
+    ) throws(HandlerError) -> any StorePresence
     /// Prepares for a later call of that kind.
     func prepareRecovery() throws(HandlerError)
     /// Called once the store works, before anything uses it.
@@ -42,7 +43,19 @@ package protocol StoreDatabase: AnyObject, Sendable {
     func close()
 }
 
+/// What sets an engine apart for the code above it.
+package struct EngineTraits: Sendable {
+    /// Whether machines share the database, so that the others call what they have stored themselves.
+    package let isShared: Bool
+    /// Whether steps of all machines wait for each other, so that what only looks takes none.
+    package let stepsAreCostly: Bool
+
+    package static let file = EngineTraits(isShared: false, stepsAreCostly: false)
+    package static let server = EngineTraits(isShared: true, stepsAreCostly: true)
+}
+
 extension StoreDatabase {
+    package var narrowedFiles: [String] { [] }
     package func clocks(_ time: TimeSource) -> TimeSource { time }
     package var losses: Int { 0 }
 }

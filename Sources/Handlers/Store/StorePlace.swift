@@ -53,9 +53,8 @@ extension SQLiteDatabase {
         }
         guard let found else { return }
         if found.hasSlots { try freeForgotten(in: store) }
-        let slot = store.slot
-        let inode = slot.fileNumber.flatMap {
-            found.place.inode == $0 || slot.isSeenOtherwise(than: $0) ? nil : $0
+        let inode = processes?.fileNumber.flatMap {
+            found.place.inode == $0 || processes?.isSeenOtherwise(than: $0) == true ? nil : $0
         }
         // The usual start with FULL does not need to know the boot.
         let boot = synchronous == .normal || found.place.boot != nil ? currentBoot() : nil
@@ -107,7 +106,7 @@ extension SQLiteDatabase {
         }
         let now = store.time.wall()
         for slot in slots {
-            try store.slot.whileVacant(slot) { () throws(HandlerError) in
+            try processes?.whileVacant(slot) { () throws(HandlerError) in
                 try store.betweenSteps { (file) throws(HandlerError) in try file.leave(slot: slot, now: now) }
             }
         }

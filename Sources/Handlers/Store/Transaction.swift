@@ -7,7 +7,7 @@ package final class Transaction: TransactionTable {
     let registry: HandlerRegistry
     let role: HandlerStore.Role
     /// This store's slot among the processes that have it open.
-    let slot: any ProcessPresence
+    let slot: any StorePresence
     let log: HandlerLog?
     /// The time of the wall clock.
     let now: Timestamp
@@ -57,7 +57,7 @@ package final class Transaction: TransactionTable {
     private static let maximumDepth = 32
 
     init(
-        connection: Connection, registry: HandlerRegistry, role: HandlerStore.Role, slot: any ProcessPresence,
+        connection: Connection, registry: HandlerRegistry, role: HandlerStore.Role, slot: any StorePresence,
         log: HandlerLog?, time: TimeSource
     ) {
         self.connection = connection

@@ -108,7 +108,7 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
         "G5 what this process has stored for the program as a whole wakes it, and is the first that it looks at",
         arguments: [true, false])
     func ownRows(isRepeated: Bool) throws {
-        let loop = try RunnerLoop(.system, slot: 0, isOnServer: true)
+        let loop = try RunnerLoop(.system, slot: 0, isShared: true)
         let due = Timestamp(milliseconds: 1000)
         var new = NewDue()
         if isRepeated { new.addRepeated(nil, due) } else { new.add(nil, wall: due) }
