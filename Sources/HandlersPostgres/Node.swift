@@ -3,7 +3,8 @@ import Platform
 
 /// A store's place among those that have the database open, on any machine.
 final class Node: StorePresence {
-    private let loop: NodeLoop
+    /// What the connection of the steps asks, too.
+    let loop: NodeLoop
     private let thread: SystemThread
 
     /// Registers a new node, and keeps it alive on a thread of its own.
@@ -33,40 +34,17 @@ final class Node: StorePresence {
 
     var number: Int { loop.number }
     var isFenced: Bool { loop.isFenced }
-    /// Whether other nodes have the database open, or had it shortly before, as far as is known; also while a commit is in doubt.
-    var hasOtherMachines: Bool { loop.hasOthers || loop.countOfDoubts > 0 }
-    /// Whether the other nodes know of this one, and so wait for what it has committed.
-    var isKnown: Bool { loop.isKnown }
+    var hasOtherMachines: Bool { loop.hasOtherMachines }
 
     func isAlive(slot: Int) -> Bool { loop.isAlive(slot) }
 
     func share(_ isSharing: Bool) throws(HandlerError) { try loop.share(isSharing) }
     func sharingSlots() throws(HandlerError) -> [Int] { try loop.sharingNodes() }
 
-    /// Registers the store again after others have taken it for dead.
-    ///
-    /// - Returns: Its new number.
-    func registerAgain() throws(HandlerError) -> Int { try loop.registerAgain() }
-
-    /// How often commits came into doubt that a step may see, although they may not be on the standby.
-    var countOfDoubts: Int { loop.countOfDoubts }
-    /// Has the steps that follow wait for the standby until one has: a commit may be there or not.
-    func doubtCommits() { loop.doubtCommits() }
-    /// Ends so many doubts, after a commit that began with them has waited for the standby.
-    func endDoubts(_ count: Int) { loop.endDoubts(count) }
-
-    /// Takes the registration back: no step of this store commits until it is registered again.
-    func withdraw() { loop.withdraw() }
-
     func record(_ runningCall: RunningCall) { loop.record(runningCall) }
     /// The record stays until the next one, or until the step ends: so it costs one statement for each handler of a group. The price is
     /// that a death in the rest of its step counts for the handler that ran last in it.
     func clearRunningCall() {}
-    /// Removes the record before a step is committed or undone, in which all handlers have returned.
-    func endStep() { loop.clearRecord() }
-
-    /// Has what it finds be logged from now on.
-    func report(to log: @escaping @Sendable (LogLevel, String) -> Void) { loop.report(to: log) }
 
     func leave() {
         end()
@@ -97,7 +75,8 @@ final class Node: StorePresence {
 
 /// A watch of the other nodes, which the loop of the own one calls.
 private final class NodeWatch: ProcessWatch {
-    private let loop: NodeLoop
+    /// What the connection of the steps asks, too.
+    let loop: NodeLoop
 
     init(_ loop: NodeLoop) { self.loop = loop }
 

@@ -79,8 +79,11 @@ final class NodeLoop: @unchecked Sendable {
     var number: Int { currentNumber.load(ordering: .sequentiallyConsistent) }
     /// Whether others have taken the node for dead, and it has not registered again.
     var isFenced: Bool { fenced.load(ordering: .sequentiallyConsistent) }
-    var hasOthers: Bool { others.load(ordering: .acquiring) }
+    /// Whether other nodes have the database open, or had it shortly before, as far as is known; also while a commit is in doubt.
+    var hasOtherMachines: Bool { others.load(ordering: .acquiring) || countOfDoubts > 0 }
+    /// How often commits came into doubt that a step may see, although they may not be on the standby.
     var countOfDoubts: Int { doubts.load(ordering: .sequentiallyConsistent) }
+    /// Whether the other nodes know of this one, and so wait for what it has committed.
     var isKnown: Bool { known.load(ordering: .relaxed) }
     var countOfOthers: UInt32 { notifications.load(ordering: .relaxed) }
 
@@ -154,7 +157,7 @@ final class NodeLoop: @unchecked Sendable {
         if isCareful.load(ordering: .relaxed) { store(runningCall) } else { clearRecord() }
     }
 
-    /// Stores that the node runs nothing.
+    /// Stores that the node runs nothing: before a step is committed or undone, in which all handlers have returned.
     func clearRecord() {
         if hasRecord.load(ordering: .relaxed) { store(nil) }
     }

@@ -5,7 +5,7 @@ import Platform
 extension PostgresConnection {
     /// Looks whether another server than before has all commits of this process. A standby that was promoted without them is like a
     /// backup that was put back: what depends on them starts again (``/Handlers/Step/copies``).
-    func verify(_ link: PostgresLink, _ node: Node) throws(HandlerError) {
+    func verify(_ link: PostgresLink, _ node: NodeLoop) throws(HandlerError) {
         if verifiedServer == link.serverStart { return }
         if let committed {
             let found = try firstOnce("SELECT step FROM node_step WHERE node = ?", [committed.node]) {

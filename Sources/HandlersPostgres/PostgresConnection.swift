@@ -45,7 +45,7 @@ final class PostgresConnection: SQLConnection {
     /// For ``insert(_:binding:)``.
     var drawnIDs = DrawnIDs()
     /// The store's node, which fences its steps; nil for a connection that has none.
-    var node: Node?
+    var node: NodeLoop?
     /// The number of the node by which the connection is called.
     private var calledNumber: Int?
     /// Tables that are there.
@@ -210,7 +210,7 @@ final class PostgresConnection: SQLConnection {
 
     func commit() throws(HandlerError) {
         guard let link, isOpen else { throw unavailable }
-        node?.endStep()
+        node?.clearRecord()
         if options.runsTwice, mode == .optimistic {
             repetition = .carefully
             throw HandlerError(.databaseLocked, "this step runs a second time")
@@ -325,7 +325,7 @@ final class PostgresConnection: SQLConnection {
     private func endRepetitions() { (mode, conflicts) = (.optimistic, 0) }
 
     func rollBack() {
-        node?.endStep()
+        node?.clearRecord()
         guard isOpen else { return }
         isOpen = false
         savepoints = []

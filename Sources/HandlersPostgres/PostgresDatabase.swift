@@ -48,7 +48,7 @@ final class PostgresDatabase: StoreDatabase, @unchecked Sendable {
         _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
     ) throws(HandlerError) -> any StorePresence {
         let node = try Node(options)
-        steps.node = node
+        steps.node = node.loop
         return node
     }
 

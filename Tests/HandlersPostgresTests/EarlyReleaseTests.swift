@@ -28,7 +28,7 @@ import Testing
         let store = try openStore(database, durability: .onStandby)
         let other = try openStore(database, durability: .onStandby)
         // Others wait for what it has committed only once they know of it.
-        let isKnown = becomesTrue(before: .now + .seconds(40)) { (store.slot as? Node)?.isKnown == true }
+        let isKnown = becomesTrue(before: .now + .seconds(40)) { (store.slot as? Node)?.loop.isKnown == true }
         try #require(isKnown)
         // Nobody confirms anything.
         try server.setSynchronousStandbys(["absent"])
@@ -62,7 +62,7 @@ import Testing
         #expect(try areAwaited(1, in: database))
         let seen = try database.query("SELECT count(*) FROM note")
         // On a busy machine it may be known already.
-        if (store.slot as? Node)?.isKnown == false { #expect(seen == "0") }
+        if (store.slot as? Node)?.loop.isKnown == false { #expect(seen == "0") }
         try server.setSynchronousStandbys(["second"])
         stepping.join()
         #expect(try database.query("SELECT count(*) FROM note") == "1")
@@ -75,7 +75,7 @@ import Testing
         let database = try server.makeDatabase()
         let store = try openStore(database, durability: .onStandby)
         let other = try openStore(database, durability: .onStandby)
-        let isKnown = becomesTrue(before: .now + .seconds(40)) { (store.slot as? Node)?.isKnown == true }
+        let isKnown = becomesTrue(before: .now + .seconds(40)) { (store.slot as? Node)?.loop.isKnown == true }
         try #require(isKnown)
         let id = try store.step { try $0.bind(Note(text: "a").durable) }
         let isTaken = Mutex(false)
@@ -109,14 +109,14 @@ import Testing
         let store = try openStore(database, durability: .onStandby)
         let node = try #require(store.slot as? Node)
         // Others were there, as far as it could know, and are no more.
-        let isAlone = becomesTrue(before: .now + .seconds(40)) { node.countOfDoubts > 0 }
+        let isAlone = becomesTrue(before: .now + .seconds(40)) { node.loop.countOfDoubts > 0 }
         try #require(isAlone)
         try server.setSynchronousStandbys(["absent"])
         let reading = try SystemThread("reading") { try? store.step { _ in } }
         #expect(try areAwaited(1, in: database))
         try server.setSynchronousStandbys(["second"])
         reading.join()
-        #expect(node.countOfDoubts == 0 && !node.hasOtherMachines)
+        #expect(node.loop.countOfDoubts == 0 && !node.hasOtherMachines)
         // It would wait for ever.
         try server.setSynchronousStandbys(["absent"])
         try store.step { _ in }

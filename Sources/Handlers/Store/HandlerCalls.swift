@@ -44,8 +44,7 @@ struct HandlerCalls: TransactionTable {
                 }
                 try Failpoint.afterHandler.hit()
                 return nil
-            },
-            storeUnfinished: { stored, unfinished in try keep(id, unfinished, stored) })
+            })
     }
 
     /// Ends a handler that has run and waits on, without another call.
@@ -65,8 +64,7 @@ struct HandlerCalls: TransactionTable {
                 let caller = try invoke(stored, overrides: overrides, context: context, input: &input)
                 if caller == nil { try Failpoint.afterHandler.hit() }
                 return caller
-            },
-            storeUnfinished: { stored, unfinished in try storeCall(of: stored, &unfinished) })
+            })
     }
 
     /// Runs a handler inside the one that runs now, in its savepoint.
@@ -164,8 +162,7 @@ struct HandlerCalls: TransactionTable {
     ///   - run: Returns the caller that must call the handler instead; nil when it has run.
     func attempt(
         _ call: StoredCall, _ given: (any Sendable)?, claim: () throws -> StoredHandler,
-        run: (StoredHandler, inout (any Sendable)?) throws -> Caller?,
-        storeUnfinished: (StoredHandler, inout UnfinishedCall) throws -> Void
+        run: (StoredHandler, inout (any Sendable)?) throws -> Caller?
     ) throws -> Disposition {
         let outer = transaction.result
         transaction.result = nil
@@ -197,19 +194,22 @@ struct HandlerCalls: TransactionTable {
         var unfinished = UnfinishedCall(
             cause, claimed, call, context: context, isStored: given == nil, retry: retry, now: now)
         try Failpoint.beforeQuarantine.hit()
-        try store(&unfinished, of: claimed) { try storeUnfinished(claimed, &$0) }
+        try store(&unfinished, of: claimed)
         log(unfinished, claimed)
         return unfinished.disposition
     }
 
     /// Stores how a handler goes on, or quarantines it where that cannot be stored: nothing but the store itself may fail the step, of
     /// which others have their part.
-    func store(
-        _ unfinished: inout UnfinishedCall, of stored: StoredHandler,
-        _ body: (inout UnfinishedCall) throws -> Void
-    ) throws {
+    func store(_ unfinished: inout UnfinishedCall, of stored: StoredHandler) throws {
         do {
-            try transaction.undoingOnError { try body(&unfinished) }
+            try transaction.undoingOnError {
+                if stored.isStanding {
+                    try storeCall(of: stored, &unfinished)
+                } else if let id = stored.id {
+                    try keep(id, unfinished, stored)
+                }
+            }
         } catch {
             // The call of a standing handler has no row yet; who called it learns that.
             guard connection.isUsable, !stored.isStanding, let id = stored.id else { throw error }

@@ -26,8 +26,7 @@ struct Invalidations: TransactionTable {
                 }
                 try handlers.bury(id, stored, outcome, reason, transaction.result)
                 return nil
-            },
-            storeUnfinished: { stored, unfinished in try calls.keep(id, unfinished, stored) })
+            })
     }
 
     /// Invalidates a handler inside the one that runs now, in its savepoint.

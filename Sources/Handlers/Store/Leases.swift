@@ -23,8 +23,7 @@ struct Leases: TransactionTable {
                     idempotencyKey: try idempotencyKey(of: row.id), stored: stored, call: call,
                     context: context, store: store)
                 return nil
-            },
-            storeUnfinished: { stored, unfinished in try calls.keep(row.id, unfinished, stored) })
+            })
         return lease
     }
 
@@ -88,7 +87,7 @@ struct Leases: TransactionTable {
             .failed(error), lease.stored, lease.call, context: lease.context, isStored: true,
             retry: registry.definition(named: lease.stored.name)?.retry, now: now)
         try Failpoint.beforeQuarantine.hit()
-        try calls.store(&unfinished, of: lease.stored) { try calls.keep(lease.handler, $0, lease.stored) }
+        try calls.store(&unfinished, of: lease.stored)
     }
 
     /// Gives a leased handler back uncalled: this process is about to leave.

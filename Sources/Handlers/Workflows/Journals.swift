@@ -40,8 +40,7 @@ struct Journals: HandlerFeature {
                 }
                 try Failpoint.afterHandler.hit()
                 return nil
-            },
-            storeUnfinished: { stored, unfinished in try calls.keep(row.id, unfinished, stored) })
+            })
     }
 
     private func settle(
