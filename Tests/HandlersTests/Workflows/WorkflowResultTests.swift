@@ -37,7 +37,33 @@ private struct Parent: Workflow {
     }
 }
 
+private struct Round: Workflow {
+    static let id = "flow-result.round"
+    func run(_ flow: Flow) async throws -> Nothing {
+        try await flow.sleep(for: .milliseconds(500))
+        try await flow.step("note") { try $0.note("round") }
+        return Nothing()
+    }
+}
+
 @Suite(.ownThread, .engines(.sqlite, .postgres)) struct WorkflowResultTests {
+    @Test("H31 each call of a periodic workflow is a workflow of its own")
+    func periodic() throws {
+        try withFolder { folder in
+            let rig = try Rig(folder.file(), [Round.self])
+            defer { rig.runner.close() }
+            let id = try rig.store.step { try $0.schedule(Round().durable, after: .zero, every: .seconds(2)) }
+            for _ in 0..<5 {
+                while try rig.runner.runDue() == .zero {}
+                rig.clock.advance(by: .seconds(1))
+            }
+            #expect(try rig.store.notes() == ["round", "round"])
+            // The third waits for its timer.
+            #expect(Set(try rig.handlers().map(\.name)) == [Round.id, FlowWoken.id])
+            #expect(try rig.status(of: id)?.dueAt == rig.clock.wall + .seconds(1))
+        }
+    }
+
     @Test(
         "H31 a workflow whose result cannot be stored has failed: it is compensated, and its parent goes on")
     func unstorable() throws {
