@@ -25,8 +25,9 @@ SDK = os.path.join(WORK, "sdk")
 INCLUDE = os.path.join(SDK, "usr", "include")
 LIBSYSTEM = os.path.join(SDK, "usr", "lib", "libSystem.tbd")
 SYSTEMS = {"macOS": "arm64-apple-macos15.0", "iOS": "arm64-apple-ios18.0"}
-TOOLS = os.path.dirname(os.path.realpath(shutil.which("swift") or "swift"))
-SWIFT = os.path.join(os.path.dirname(TOOLS), "lib", "swift")
+TARGET = json.loads(subprocess.run(["swiftc", "-print-target-info"], check=True, stdout=subprocess.PIPE).stdout)
+SWIFT = TARGET["paths"]["runtimeResourcePath"]
+TOOLS = os.path.join(os.path.dirname(os.path.dirname(SWIFT)), "bin")
 # They run on the machine that builds.
 MACRO_TARGETS = ("HandlerExpander", "HandlerMacros")
 C_TARGETS = ("CPlatform", "CHandlerRecords")
@@ -122,6 +123,13 @@ def link_foreign(folder):
 
 def prepare():
     """Writes the module maps."""
+    place = os.path.join(WORK, "place.txt")
+    if not os.path.exists(place) or open(place, encoding="utf-8").read() != ROOT:
+        # What was compiled is bound to its folder.
+        for name in os.listdir(WORK):
+            if os.path.isdir(os.path.join(WORK, name)) and name != "sdk":
+                shutil.rmtree(os.path.join(WORK, name))
+        write(place, ROOT)
     for name in ("Darwin.h", "notify.h"):
         copy(os.path.join(OWN, name), os.path.join(INCLUDE, name))
     write(os.path.join(INCLUDE, "module.modulemap"), 'module Darwin [system] { header "Darwin.h" export * }\n')
@@ -214,17 +222,16 @@ def body_check(system, name, files, newer):
 
 def newer_declarations():
     """The declarations of Swift's own modules that are newer than the oldest systems, by their identifiers."""
-    version = run(f"{TOOLS}/swiftc", "--version").split("(")[1].split(")")[0]
+    version = TARGET["compilerVersion"].split("(")[1].split(")")[0]
     kept = os.path.join(WORK, f"newer-{version}.json")
     if os.path.exists(kept):
         with open(kept, encoding="utf-8") as file:
             return json.load(file)
     graphs = os.path.join(WORK, "graphs")
     os.makedirs(graphs, exist_ok=True)
-    target = run(f"{TOOLS}/swiftc", "-print-target-info")
     for module in ("Swift", "_Concurrency", "Synchronization"):
         run(f"{TOOLS}/swift-symbolgraph-extract", "-module-name", module, "-output-dir", graphs,
-            "-target", json.loads(target)["target"]["triple"])
+            "-target", TARGET["target"]["triple"])
     oldest, found = {"macOS": (15, 0), "iOS": (18, 0)}, {}
     for path in glob.glob(os.path.join(graphs, "*.json")):
         with open(path, encoding="utf-8") as file:
