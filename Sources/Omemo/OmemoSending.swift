@@ -49,7 +49,7 @@ public struct OmemoSending: Sendable {
             case .undecided: "nobody has decided yet whether to trust the device's key"
             case .untrusted: "the device's key is not trusted"
             case .broken(let reason): "the session with the device is broken: \(VisibleText(reason))"
-            case .unsupportedContent: "the device's version of OMEMO carries text only"
+            case .unsupportedContent: "the device's version of OMEMO cannot carry all of the content"
             }
         }
     }
