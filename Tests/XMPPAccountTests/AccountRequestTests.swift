@@ -437,7 +437,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("Q4 X37 a request without a child is answered with bad-request, and one with two as the first one is, once")
+    @Test("Q4 X37 a request without a child is a bad one, of two children the first one counts")
     func malformedRequest() async throws {
         try await withRig { rig in
             let account = try await rig.connected()

@@ -121,7 +121,8 @@ extension OmemoService {
             return false
         }
         var sealing = Sealing(
-            service: self, draft: draft, content: completed(draft), own: own, failures: plan.failures)
+            service: self, draft: draft, content: draft.completed(for: account), own: own,
+            failures: plan.failures)
         try sealing.seal(plan.targets, recipients: recipients, in: step)
         if sealing.isReadable { try sealing.send(acknowledged, in: step) }
         if let handler {
@@ -131,19 +132,6 @@ extension OmemoService {
             try step.end(handler, sealing.isReadable ? .result : .error, with: report)
         }
         return true
-    }
-
-    /// The content with what ``/XMPPModules/Chat/send(_:within:attempts:then:in:)`` adds to a plain message.
-    private func completed(_ draft: OmemoDraft) -> OmemoContent {
-        var content = draft.content
-        guard watchesDelivery(of: draft) else { return content }
-        content.elements += Chat.additions(to: content.elements)
-        return content
-    }
-
-    /// Whether a receipt is asked for. In rooms nobody would send one, and without text there is nothing to receive.
-    fileprivate func watchesDelivery(of draft: OmemoDraft) -> Bool {
-        !draft.isRoom && draft.content.body != nil && account.moduleIfPresent(ChatModule.self) != nil
     }
 
     private func recipients(of draft: OmemoDraft, in step: borrowing Step) throws -> [JID] {
@@ -218,7 +206,7 @@ private struct Sealing {
         let stanza = OmemoService.stanza(
             messages, to: draft.target, id: draft.id, type: draft.isRoom ? .groupchat : .chat,
             beside: OmemoBeside.elements(of: content) ?? [])
-        if service.watchesDelivery(of: draft) {
+        if draft.isWatched(by: service.account) {
             try service.account.chat.send(completed: stanza, acknowledged: acknowledged, in: step)
         } else if draft.isRoom, acknowledged == nil, try service.isWanted(draft.target, in: step) {
             try service.account.rooms.send(stanza, to: draft.target, in: step)
