@@ -46,7 +46,14 @@ struct JoinCommand {
             tasks.append(end.watch { try await client.connect(retrying: true) })
         }
         try await account.perform { try watched.start(in: $0) }
-        let joined = try await enter()
+        let joined: String
+        do {
+            joined = try await enter()
+        } catch {
+            // The reason why the account was closed says more than that it was.
+            try end.check()
+            throw error
+        }
         Terminal.writeError(
             "in \(room) as \(joined); what you type is said there, the end of input leaves\n")
         tasks.append(end.watch { try await client.showMessages(of: room, isJSON: isJSON) })

@@ -87,6 +87,15 @@ final class ProfanityPeer {
 
     func count(_ words: String) -> Int { log.components(separatedBy: words).count - 1 }
 
+    /// How many stanzas with all of these words it sent, or received.
+    func stanzas(_ direction: Direction, with words: String...) -> Int {
+        log.split(separator: "\n").count { line in
+            line.contains(direction.rawValue) && words.allSatisfy { line.contains($0) }
+        }
+    }
+
+    enum Direction: String { case sent = "SENT: ", received = "RECV: " }
+
     /// The texts of a conversation as it shows them, oldest first, each with who wrote it.
     func conversation(with contact: String) -> [String] {
         let chats = "\(folder)/data/profanity/chatlogs/\(Self.name(user))/\(Self.name(contact))"
