@@ -6,7 +6,7 @@ import XMPPModules
 
 /// A message, or what one says about another, in the form in which it is shown.
 package struct ClientLine: Encodable {
-    package enum Kind: String, Encodable {
+    package enum Kind: String, Encodable, CaseIterable {
         case message
         /// Replaces the text of the message ``about``.
         case correction
@@ -36,6 +36,15 @@ package struct ClientLine: Encodable {
     private enum CodingKeys: String, CodingKey {
         case peer, nick, own, time, body, kind, id, about, subject
         case isPrivate = "private"
+    }
+
+    package init(
+        peer: String, nick: String? = nil, own: Bool = false, sentAt: Timestamp, body: String? = nil,
+        kind: Kind = .message, isPrivate: Bool = false, subject: String? = nil
+    ) {
+        (self.peer, self.nick, self.own, self.sentAt) = (peer, nick, own, sentAt)
+        (self.body, self.kind, self.isPrivate, self.subject) = (body, kind, isPrivate, subject)
+        time = sentAt.description
     }
 
     /// Reads a message; nil if it has nothing to show.
