@@ -1,6 +1,7 @@
 import FoundationEssentials
 import TestServers
 import TestSupport
+import Testing
 
 /// profanity, a client that nobody here wrote, at a pseudo terminal: lines are typed, and its own logs say what it did.
 final class ProfanityPeer {
@@ -103,8 +104,8 @@ final class ProfanityPeer {
         return days.sorted().flatMap { day -> [String] in
             let text = (try? String(contentsOfFile: "\(chats)/\(day)", encoding: .utf8)) ?? ""
             // A line is `TIME - WHO: TEXT`.
-            return text.split(separator: "\n").compactMap {
-                $0.firstRange(of: " - ").map { range in String($0[range.upperBound...]) }
+            return text.split(separator: "\n").compactMap { line in
+                line.firstRange(of: " - ").map { String(line[$0.upperBound...]) }
             }
         }
     }
