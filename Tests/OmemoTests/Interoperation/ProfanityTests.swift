@@ -62,10 +62,11 @@ extension OmemoOnServersTests {
             }
         }
 
-        @Test(
-            "X38 profanity and the encrypting bot: the answer comes, also after a kill, and to a device that is installed again"
-        )
-        func bot() async throws {
+        /// The bot, and profanity with a device of its own.
+        private func withBot(
+            _ body: (EchoBot, ProfanityPeer, _ conversation: () -> [String], _ ours: String) async throws ->
+                Void
+        ) async throws {
             try await withScene(.prosody) { scene in
                 // Without a list profanity 0.13.1 publishes none.
                 try await scene.publishList(.legacy, [])
@@ -74,37 +75,50 @@ extension OmemoOnServersTests {
                 try await bot.start()
                 let profanity = try peer(scene)
                 defer { profanity.stop() }
-                func echoes(_ text: String) async throws {
-                    try await profanity.type("/msg \(scene.ours) \(text)")
+                try await startEncrypting(profanity, with: scene.ours)
+                try await body(bot, profanity, { profanity.conversation(with: scene.ours) }, scene.ours)
+            }
+        }
+
+        private func startEncrypting(_ profanity: ProfanityPeer, with contact: String) async throws {
+            func published() -> Int { profanity.stanzas(.sent, with: "<publish node=", "axolotl.bundles:") }
+            let before = published()
+            try await profanity.start()
+            try await profanity.type("/omemo gen")
+            try await eventually("profanity's keys are published") { published() > before }
+            try await profanity.type("/omemo start \(contact)")
+        }
+
+        @Test(
+            "X38 profanity and the encrypting bot: the answer comes, also to what was sent while it was killed"
+        )
+        func bot() async throws {
+            try await withBot { bot, profanity, conversation, ours in
+                for text in ["one", "two"] {
+                    if text == "two" { bot.stop() }
+                    try await profanity.type("/msg \(ours) \(text)")
+                    if text == "two" { try await bot.start() }
                     try await eventually("the echo of \(text)") {
-                        profanity.conversation(with: scene.ours).contains {
-                            $0.hasSuffix(": \(text)") && !$0.hasPrefix("me")
-                        }
-                    }
-                }
-                func begin() async throws {
-                    try await profanity.start()
-                    try await profanity.type("/omemo gen")
-                    try await eventually("profanity's keys are published") { profanity.count("bundles:") > 0 }
-                    try await profanity.type("/omemo start \(scene.ours)")
-                }
-                try await begin()
-                try await echoes("one")
-                bot.stop()
-                try await profanity.type("/msg \(scene.ours) two")
-                try await bot.start()
-                try await eventually("the echo of two") {
-                    profanity.conversation(with: scene.ours).contains {
-                        $0.hasSuffix(": two") && !$0.hasPrefix("me")
+                        conversation().contains("\(ours): \(text)")
                     }
                 }
                 try await eventually("profanity is asked for receipts, and confirms") {
                     profanity.stanzas(.sent, with: "<received", Namespaces.receipts) > 1
                 }
+            }
+        }
+
+        @Test(
+            "X38 X34 profanity is installed again, and its new device reads the answer to its first message")
+        func installedAgain() async throws {
+            try await withBot { _, profanity, conversation, ours in
+                try await profanity.type("/msg \(ours) one")
+                try await eventually("the echo of one") { conversation().contains("\(ours): one") }
                 profanity.stop()
                 try profanity.forgetDevice()
-                try await begin()
-                try await echoes("three")
+                try await startEncrypting(profanity, with: ours)
+                try await profanity.type("/msg \(ours) two")
+                try await eventually("the echo of two") { conversation().contains("\(ours): two") }
             }
         }
 
