@@ -108,7 +108,8 @@ package struct Client {
     private var hasUnsent: @Sendable (borrowing Step) throws -> Bool {
         { [account] step in
             try step.exists(
-                "SELECT 1 FROM outbox WHERE account = ? AND kind IN (0, 1) LIMIT 1", account.id)
+                "SELECT 1 FROM outbox WHERE account = ? AND kind IN (?, ?) LIMIT 1", account.id,
+                Outbox.Kind.message.rawValue, Outbox.Kind.presence.rawValue)
         }
     }
 

@@ -80,9 +80,13 @@ package struct ClientLine: Encodable {
     }
 
     init(_ invitation: RoomInvitation) {
-        (peer, nick, own) = (invitation.room.description, invitation.by?.description, false)
-        (kind, body, sentAt) = (.invitation, invitation.reason?.string, invitation.receivedAt)
-        time = sentAt.description
+        // A room without addresses names an occupant.
+        let author = invitation.by.flatMap {
+            $0.bare == invitation.room ? $0.resource?.string : $0.bare.description
+        }
+        self.init(
+            peer: invitation.room.description, nick: author, sentAt: invitation.receivedAt,
+            body: invitation.reason?.string, kind: .invitation)
     }
 
     /// Reads a row of ``ClientApp/next(of:in:)``.

@@ -173,6 +173,7 @@ import XMPPCore
         arguments: OmemoVersion.allCases)
     func forged(_ version: OmemoVersion) async throws {
         let (world, a, b) = try pair(version)
+        b.isOnline = false
         try a.send("true", to: romeo)
         try world.carry()
         let inbox = b.inbox
