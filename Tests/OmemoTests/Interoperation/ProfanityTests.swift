@@ -80,13 +80,24 @@ extension OmemoOnServersTests {
             }
         }
 
-        private func startEncrypting(_ profanity: ProfanityPeer, with contact: String) async throws {
-            func published() -> Int { profanity.stanzas(.sent, with: "<publish node=", "axolotl.bundles:") }
-            let before = published()
+        /// Starts profanity with a new device, and waits until the server has shown the list with it.
+        private func startWithDevice(_ profanity: ProfanityPeer) async throws {
+            func listed() -> Int {
+                profanity.stanzas(.received, with: "<event", "axolotl.devicelist", "<device id=")
+            }
+            let before = listed()
             try await profanity.start()
             try await profanity.type("/omemo gen")
-            try await eventually("profanity's keys are published") { published() > before }
+            try await eventually("profanity's device is on the list") { listed() > before }
+        }
+
+        /// The same, with a session for each device of the contact: a text that is typed before is not sent.
+        private func startEncrypting(_ profanity: ProfanityPeer, with contact: String) async throws {
+            func sessions() -> Int { profanity.count("create session with \(contact) device") }
+            let before = sessions()
+            try await startWithDevice(profanity)
             try await profanity.type("/omemo start \(contact)")
+            try await eventually("profanity has a session") { sessions() > before }
         }
 
         @Test(
@@ -128,11 +139,7 @@ extension OmemoOnServersTests {
                 try await scene.publishList(.legacy, [])
                 let profanity = try peer(scene)
                 defer { profanity.stop() }
-                try await profanity.start()
-                try await profanity.type("/omemo gen")
-                try await eventually("profanity's keys are published") {
-                    profanity.count("axolotl.devicelist\"><item") > 0
-                }
+                try await startWithDevice(profanity)
                 let ours = try await scene.device()
                 let jid = try JID(scene.theirs)
                 let id = try await ours.account.perform { step in
