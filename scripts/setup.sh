@@ -22,7 +22,7 @@ fail() {
 
 case $purpose in
     build) packages=("${libraries[@]}") ;;
-    test) packages=("${libraries[@]}" libomemo-c-dev sqlite3 strace openssl python3-venv chromium tzdata) ;;
+    test) packages=("${libraries[@]}" libomemo-c-dev sqlite3 strace openssl python3-venv chromium tzdata profanity) ;;
     bench) packages=("${libraries[@]}" python3-venv libstrophe-dev) ;;
     postgres) packages=(python3) ;;
     *) fail "unknown purpose '$purpose': say build, test, bench or postgres." ;;
@@ -34,7 +34,7 @@ case $purpose in
     build) programs=(pkg-config) ;;
     test)
         modules+=(libomemo-c)
-        programs=(pkg-config sqlite3 strace openssl python3 prosody ejabberdctl initdb)
+        programs=(pkg-config sqlite3 strace openssl python3 prosody ejabberdctl initdb profanity)
         ;;
     bench)
         modules+=(libstrophe)
@@ -275,10 +275,10 @@ TEXT
 
 # names SYSTEM: the packages for the purpose.
 names() {
-    local tests='sqlite3 strace openssl python3-venv tzdata postgresql prosody prosody-modules ejabberd'
+    local tests='sqlite3 strace openssl python3-venv tzdata profanity postgresql prosody prosody-modules ejabberd'
     case $1-$purpose in
         fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel libcurl-devel libpq-devel ;;
-        fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 tzdata chromium postgresql-server prosody ejabberd" ;;
+        fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 tzdata chromium profanity postgresql-server prosody ejabberd" ;;
         fedora-bench) echo "$(purpose=build names fedora) libstrophe-devel python3 postgresql-server" ;;
         fedora-postgres) echo "python3 postgresql-server" ;;
         *-postgres) echo "python3 postgresql" ;;

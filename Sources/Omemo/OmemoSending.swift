@@ -1,5 +1,6 @@
 public import XMPPAccount
 public import XMPPCore
+import XMPPModules
 
 /// The context of a handler that waits until a message is encrypted.
 ///
@@ -49,7 +50,7 @@ public struct OmemoSending: Sendable {
             case .undecided: "nobody has decided yet whether to trust the device's key"
             case .untrusted: "the device's key is not trusted"
             case .broken(let reason): "the session with the device is broken: \(VisibleText(reason))"
-            case .unsupportedContent: "the device's version of OMEMO carries text only"
+            case .unsupportedContent: "the device's version of OMEMO cannot carry all of the content"
             }
         }
     }
@@ -75,4 +76,18 @@ struct OmemoDraft {
     let target: JID
     let isRoom: Bool
     let content: OmemoContent
+}
+
+extension OmemoDraft {
+    /// Whether a receipt is asked for. In rooms nobody would send one, and without text there is nothing to receive.
+    func isWatched(by account: Account) -> Bool {
+        !isRoom && content.body != nil && account.moduleIfPresent(ChatModule.self) != nil
+    }
+
+    /// The content with what ``/XMPPModules/Chat/send(_:within:attempts:then:in:)`` adds to a plain message.
+    func completed(for account: Account) -> OmemoContent {
+        var content = content
+        if isWatched(by: account) { content.elements += Chat.additions(to: content.elements) }
+        return content
+    }
 }

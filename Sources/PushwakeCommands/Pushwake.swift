@@ -11,7 +11,7 @@ import XMPPCore
 
 package enum Pushwake {
     /// The version in the changelog.
-    static let version = "0 (unreleased)"
+    package static let version = "0 (unreleased)"
 
     /// Runs the command of this process, and exits if it fails.
     ///

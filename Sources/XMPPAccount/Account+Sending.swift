@@ -139,6 +139,7 @@ extension Account {
         var element = message.element
         let id = message.id ?? ForeignText(StanzaID.random())
         element["id"] = id
+        element = try extended(message: element, to: message.to, in: step)
         element = try filtered(outgoing: element, in: step)
         let xml = Serializer().bytes(element)
         try checkSize(xml, in: step)
@@ -206,6 +207,8 @@ extension Account {
     package func sendFleeting(_ message: Element, in step: borrowing Step) throws -> Bool {
         guard try sessions.openNumber(in: step) != nil else { return false }
         try checkRoom(in: step)
+        let peer = message["to"].flatMap { try? JID(received: $0) }
+        let message = try extended(message: message, to: peer, in: step)
         let xml = Serializer().bytes(try filtered(outgoing: message, in: step))
         try checkSize(xml, in: step)
         try outbox.append(.fleeting, id: message["id"], xml: xml, in: step)

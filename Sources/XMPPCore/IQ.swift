@@ -35,7 +35,8 @@ public struct IQ: ReadStanza, AddressedStanza {
     ///
     /// - Parameter element: `<iq/>` in `jabber:client`, `jabber:server` or `jabber:component:accept`.
     /// - Throws: `StanzaFormatError` when the element is no IQ, lacks an id, has an unknown type, a malformed
-    ///   address, or not exactly one child (get, set) or more than one (result).
+    ///   address, or no child (get, set). One that has more children than RFC 6120 section 8.2.3 allows is read as other
+    ///   programs read it: the first one counts.
     public init(element: Element) throws(StanzaFormatError) {
         address = try StanzaAddress(element, name: "iq")
         guard let id = address.id, !id.isEmpty else {
@@ -55,15 +56,10 @@ public struct IQ: ReadStanza, AddressedStanza {
     }
 
     private static func checkChildren(of element: Element, type: Kind) throws(StanzaFormatError) {
-        let count = element.elements.count
-        if type.isRequest, count != 1 {
+        if type.isRequest, element.firstElement == nil {
             throw StanzaFormatError(
                 .wrongChildCount,
-                "Give the <iq/> of type \(type.rawValue) exactly one child element; it has \(count).")
-        }
-        if type == .result, count > 1 {
-            throw StanzaFormatError(
-                .wrongChildCount, "Give the <iq/> of type result at most one child element; it has \(count).")
+                "Give the <iq/> of type \(type.rawValue) exactly one child element; it has none.")
         }
     }
 

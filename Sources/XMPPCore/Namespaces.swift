@@ -107,6 +107,14 @@ public enum Namespaces {
     public static let markers = "urn:xmpp:chat-markers:0"
     /// Messages whose text is hidden at first (XEP-0382).
     package static let spoilers = "urn:xmpp:spoiler:0"
+    /// Links outside of the stream (XEP-0066 section 3).
+    package static let outOfBand = "jabber:x:oob"
+    /// Shared files (XEP-0447).
+    package static let fileSharing = "urn:xmpp:sfs:0"
+    /// Extended addresses of a stanza (XEP-0033).
+    package static let addresses = "http://jabber.org/protocol/address"
+    /// Marks of encrypted messages (XEP-0380).
+    package static let encryptionMark = "urn:xmpp:eme:0"
     /// Names of occupants that outlive their nicknames (XEP-0421).
     package static let occupantID = "urn:xmpp:occupant-id:0"
     /// User nickname (XEP-0172).

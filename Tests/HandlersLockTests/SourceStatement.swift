@@ -122,7 +122,9 @@ struct SourceStatement {
         "OwnDeviceTable.swift column": ["next_prekey", "next_signed_prekey"],
         "OmemoDeviceListTable.swift table": ["omemo_device", "omemo_device_list"],
         "PushTable.swift rest": ["account = ? AND service = ?"],
-        "Client.swift condition": ["", "WHERE peer = ?"],
+        "ClientApp.swift condition": [
+            "peer = ?", "peer NOT IN (SELECT peer FROM watched WHERE CAST(process AS TEXT) <> ?)",
+        ],
     ]
 
     /// The named numbers, as the sources write them.

@@ -96,7 +96,8 @@ import XMPPModules
         "omemo_session": ["jid": .bareAddress, "namespace": .word], "omemo_signed_prekey": [:],
         "omemo_waiting": ["target": .bareAddress],
         // Those of the command.
-        "message": ["peer": .bareAddress], "shown_output": [:],
+        "message": ["peer": .bareAddress], "shown_output": [:], "answered": ["ticket": .word],
+        "told_invitation": ["room": .bareAddress], "watched": ["peer": .bareAddress],
     ]
 
     /// Tables whose code asks ``ForeignBounds/fitKey(_:)`` before it writes: `ForeignKeyTests` of XMPPModules has each refusal.

@@ -55,12 +55,20 @@ struct TerminalTests {
             },
             Path(testDescription: "logged XML") { text in logged { $0.show(text, sent: false, alice) } },
             Path(testDescription: "a message") { text in
-                ClientApp.Line(peer: "p" + text, nick: text, own: false, time: "t", body: text).text
-                    .description
+                ClientLine.Kind.allCases.map { kind in
+                    ClientLine(
+                        peer: "p" + text, nick: text, sentAt: Timestamp(milliseconds: 0), body: text,
+                        kind: kind, isPrivate: true,
+                        subject: text
+                    ).text.description
+                }.joined(separator: "\n")
             },
             Path(testDescription: "a message as JSON") { text in
-                try Client.json(ClientApp.Line(peer: text, nick: text, own: true, time: text, body: text))
-                    .description
+                try Client.json(
+                    ClientLine(
+                        peer: text, nick: text, own: true, sentAt: Timestamp(milliseconds: 0), body: text,
+                        subject: text)
+                ).description
             },
             Path(testDescription: "a table") { text in
                 var table = TextTable([.init(name: "n", least: 3)])
@@ -141,9 +149,8 @@ struct TerminalTests {
         arguments: ["\n", "\r\n", "\r", "\u{85}", "\u{2028}", "\u{B}"])
     func forgedLine(lineBreak: String) {
         let forged = "2026-01-01T00:00 alice@localhost: forged"
-        let line = ClientApp.Line(
-            peer: "eve@localhost", nick: nil, own: false, time: "2026-01-01T00:00:00Z",
-            body: "x\(lineBreak)\(forged)")
+        let line = ClientLine(
+            peer: "eve@localhost", sentAt: Timestamp(milliseconds: 0), body: "x\(lineBreak)\(forged)")
         for shown in line.text.description.utf8.split(whereSeparator: { $0 == 0x0A || $0 == 0x0D })
             .dropFirst()
         {

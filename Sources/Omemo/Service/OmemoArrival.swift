@@ -1,6 +1,7 @@
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// One message that arrived, on its way to being decrypted.
 struct OmemoArrival {
@@ -108,8 +109,26 @@ struct OmemoArrival {
             account: service.account, message: message, sender: peer.jid, device: peer.device,
             version: peer.version, identity: opened.identity, trust: opened.trust, outcome: outcome,
             isOutgoing: peer.jid == service.ownJID || received.isOutgoing, isHistory: received.isHistory)
+        if try takeReceipts(of: context, in: step) { return }
         try service.deliver(context, in: step)
         OmemoFailpoint.delivered.hit()
+    }
+
+    /// Takes the receipt in an envelope, and confirms what asks there for one. In the legacy version these are in clear, and
+    /// were handled before.
+    ///
+    /// - Returns: Whether it was a receipt and nothing else.
+    private func takeReceipts(of context: OmemoReceived, in step: borrowing Step) throws -> Bool {
+        guard context.version == .omemo2, service.account.moduleIfPresent(ChatModule.self) != nil,
+            let decrypted = context.decrypted
+        else { return false }
+        let inner = MessageReceived(account: service.account, message: decrypted, source: received.source)
+        if let id = decrypted.receivedID {
+            try service.account.chat.recordReceipt(of: id, inner, in: step)
+            return decrypted.body == nil
+        }
+        if !message.requestsReceipt { try service.account.chat.confirmIfAsked(inner, in: step) }
+        return false
     }
 
     private func content(

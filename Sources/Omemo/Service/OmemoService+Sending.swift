@@ -125,7 +125,9 @@ extension OmemoService {
             for subject in plan.missing { try fetch(subject, in: step) }
             return false
         }
-        var sealing = Sealing(service: self, draft: draft, own: own, failures: plan.failures)
+        var sealing = Sealing(
+            service: self, draft: draft, content: draft.completed(for: account), own: own,
+            failures: plan.failures)
         try sealing.seal(plan.targets, recipients: recipients, in: step)
         if sealing.isReadable { try sealing.send(acknowledged, in: step) }
         if let handler {
@@ -148,12 +150,12 @@ extension OmemoService {
     ) throws -> OmemoPlan {
         let session = try account.sessionNumber(in: step)
         var plan = OmemoPlan()
-        let isText = draft.content.elements.isEmpty && draft.content.body != nil
+        let legacyCarries = OmemoBeside.elements(of: draft.content) != nil
         for jid in recipients + [ownJID] {
             let own = jid == ownJID ? own.device : nil
             plan.add(
                 try user(jid, session: session, except: own, in: step), preference: Self.versions,
-                legacyCarries: isText, session: session, now: step.now, except: own)
+                legacyCarries: legacyCarries, session: session, now: step.now, except: own)
         }
         return plan
     }
@@ -163,6 +165,7 @@ extension OmemoService {
 private struct Sealing {
     let service: OmemoService
     let draft: OmemoDraft
+    let content: OmemoContent
     let own: OwnIdentity
     var failures: [OmemoSending.Device]
     var messages: [OmemoEncrypted] = []
@@ -199,15 +202,18 @@ private struct Sealing {
 
     private func plaintext(_ version: OmemoVersion) -> [UInt8] {
         version == .legacy
-            ? Array((draft.content.body ?? "").utf8)
+            ? Array((content.body ?? "").utf8)
             : OmemoEnvelope.bytes(
-                draft.content, from: service.ownJID, room: draft.isRoom ? draft.target : nil)
+                content, from: service.ownJID, room: draft.isRoom ? draft.target : nil)
     }
 
     func send(_ acknowledged: Durable<StanzaAcknowledged>?, in step: borrowing Step) throws {
         let stanza = OmemoService.stanza(
-            messages, to: draft.target, id: draft.id, type: draft.isRoom ? .groupchat : .chat)
-        if draft.isRoom, acknowledged == nil, try service.isWanted(draft.target, in: step) {
+            messages, to: draft.target, id: draft.id, type: draft.isRoom ? .groupchat : .chat,
+            beside: OmemoBeside.elements(of: content) ?? [])
+        if draft.isWatched(by: service.account) {
+            try service.account.chat.send(completed: stanza, acknowledged: acknowledged, in: step)
+        } else if draft.isRoom, acknowledged == nil, try service.isWanted(draft.target, in: step) {
             try service.account.rooms.send(stanza, to: draft.target, in: step)
         } else {
             try service.account.send(stanza, acknowledged: acknowledged, in: step)
@@ -251,19 +257,25 @@ extension OmemoService {
     }
 
     /// The stanza around a message, which may be encrypted in both versions, each for other devices.
-    static func stanza(_ messages: [OmemoEncrypted], to target: JID, id: String, type: Message.Kind)
-        -> Message
-    {
-        // XEP-0420 section 6: no text beside an envelope. Clients of the legacy version expect one.
-        let hasFallback = messages.contains { $0.version == .legacy && $0.payload != nil }
+    ///
+    /// - Parameter beside: What clients of the legacy version expect in clear.
+    static func stanza(
+        _ messages: [OmemoEncrypted], to target: JID, id: String, type: Message.Kind, beside: [Element] = []
+    ) -> Message {
+        // XEP-0420 sections 6 and 8: nothing that says anything beside an envelope. Clients of the legacy version expect a text.
+        let isForLegacy = messages.contains { $0.version == .legacy && $0.payload != nil }
+        // XEP-0359 section 3.2; no more than the id says. Without content nobody refers to it.
+        let origin = Element("origin-id", namespace: Namespaces.sid, attributes: ["id": id])
+        let origins = messages.contains { $0.payload != nil } ? [origin] : []
         let hints = messages.map { message in
             Element(
-                "encryption", namespace: "urn:xmpp:eme:0",
+                "encryption", namespace: Namespaces.encryptionMark,
                 attributes: ["namespace": message.version.namespace, "name": "OMEMO"])
         }
         return Message(
-            to: target, type: type, id: id, body: hasFallback ? "This message is encrypted with OMEMO." : nil,
-            children: messages.map(\.element) + hints + [ProcessingHint.store.element])
+            to: target, type: type, id: id, body: isForLegacy ? "This message is encrypted with OMEMO." : nil,
+            children: messages.map(\.element) + hints + [ProcessingHint.store.element] + origins
+                + (isForLegacy ? beside : []))
     }
 }
 

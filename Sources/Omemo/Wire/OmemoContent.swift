@@ -10,14 +10,19 @@ public import XMPPCore
 public struct OmemoContent: Hashable, Sendable {
     /// The text; nil when there is none.
     public var body: ForeignText?
-    /// Other elements, such as a reply or a reaction. The legacy version cannot carry them.
+    /// Other elements, such as a reply or a reaction.
+    ///
+    /// omemo:2 encrypts them. The legacy version encrypts the text only: beside it go in clear corrections, replies with
+    /// the fallback for their quotes, requests for receipts and markers, chat states and threads, which servers can
+    /// therefore read and change. A link to a file (XEP-0066, XEP-0447) is left out if the text contains it. With any other
+    /// element, a device that speaks the legacy version only gets no message.
     public var elements: [Element]
 
     /// Says something.
     ///
     /// - Parameters:
     ///   - body: The text; nil for none.
-    ///   - elements: Other elements; a device that speaks the legacy version only cannot read content that has them.
+    ///   - elements: Other elements; see ``elements`` for what a device of the legacy version gets of them.
     public init(body: (any TextConvertible)?, elements: [Element] = []) {
         self.body = body?.foreignText
         self.elements = elements
@@ -102,11 +107,18 @@ enum OmemoEnvelope {
     /// section 9).
     private static func isPermitted(_ element: Element) -> Bool {
         let barred: [String] = [
-            "urn:xmpp:hints", Namespaces.sid, "http://jabber.org/protocol/address", "urn:xmpp:eme:0",
-            Namespaces.delay,
-            OmemoVersion.legacy.namespace, OmemoVersion.omemo2.namespace,
+            Namespaces.encryptionMark, OmemoVersion.legacy.namespace, OmemoVersion.omemo2.namespace,
         ]
-        return !barred.contains(element.namespace)
+        return !isPlain(element) && !barred.contains(element.namespace)
+    }
+
+    /// Returns whether an element is for servers or of servers, and so never in an envelope.
+    static func isPlain(_ element: Element) -> Bool {
+        let namespaces: [String] = [
+            Namespaces.hints, Namespaces.sid, Namespaces.addresses, Namespaces.delay, Namespaces.occupantID,
+            Namespaces.mucUser,
+        ]
+        return namespaces.contains(element.namespace)
     }
 }
 

@@ -1,6 +1,5 @@
-import FoundationEssentials
-import Glibc
 import Handlers
+import Platform
 import XMPPAccount
 import XMPPCore
 import XMPPModules
@@ -10,6 +9,7 @@ struct JoinCommand {
     private let client: Client
     private let room: JID
     private let nick: String
+    private let password: String?
     private let isJSON: Bool
 
     init(_ words: [String]) throws {
@@ -25,6 +25,9 @@ struct JoinCommand {
             throw UsageError("--nick '\(nick)' cannot be a nickname; give one of at least one character")
         }
         isJSON = arguments.has("--json")
+        password =
+            try arguments.firstLine(of: "--room-password-file", "password")
+            ?? ThisProcess.environment("PUSHWAKE_ROOM_PASSWORD")
         client = try Client(arguments)
         nick = arguments.value("--nick") ?? client.account.configuration.jid.local?.string ?? "pushwake"
     }
@@ -33,95 +36,97 @@ struct JoinCommand {
         let (client, room, isJSON) = (client, room, isJSON)
         let account = client.account
         let end = CommandEnd(of: account)
-        let stopped = Client.untilStopped(account)
-        Terminal.writeError("joining \(room) as \(nick) …\n")
-        try await client.connect(retrying: true)
+        let stopped = Client.untilStopped(account, mayShare: true)
         let events = account.events(of: RoomEvent.self)
-        let joined = try await account.rooms.join(room, as: nick, history: .last(20))
-        guard joined.outcome == .joined else {
-            throw CommandFailure("\(room) does not let \(nick) in: \(Self.sentence(joined.outcome))")
+        let watched = WatchedRoom(room: room)
+        Terminal.writeError("joining \(room) as \(nick) …\n")
+        var tasks: [Task<Void, Never>] = []
+        // Another process may have the stream; once it has ended, this one takes over.
+        if try await !client.connectOrShare(retrying: true) {
+            tasks.append(end.watch { try await client.connect(retrying: true) })
+        }
+        try await account.perform { try watched.start(in: $0) }
+        let joined: String
+        do {
+            joined = try await enter()
+        } catch {
+            // The reason why the account was closed says more than that it was.
+            try end.check()
+            throw error
         }
         Terminal.writeError(
-            "in \(room) as \(joined.nick); what you type is said there, the end of input leaves\n")
-        let showing = end.watch { try await client.showMessages(of: room, isJSON: isJSON) }
-        let watching = end.watch { try await Self.watch(events, of: room, account) }
-        let talking = end.watch {
-            try await Self.talk(in: room, account)
-            await end.end()
-        }
+            "in \(room) as \(joined); what you type is said there, the end of input leaves\n")
+        tasks.append(end.watch { try await client.showMessages(of: room, isJSON: isJSON) })
+        tasks.append(end.watch { try await RoomWatch(room: room, account: account).run(events) })
+        tasks.append(
+            end.watch {
+                try await Self.talk(in: watched, client)
+                await client.finish()
+                await end.end()
+            })
         let error = await stopped.value
-        for task in [showing, watching, talking] { task.cancel() }
+        for task in tasks { task.cancel() }
         try end.check()
         if let error { throw error }
         return 0
     }
 
-    private static func talk(in room: JID, _ account: Account) async throws {
+    /// Joins the room. A password that it asks for comes from an option, from an invitation, or from the terminal.
+    ///
+    /// - Returns: The nickname in the room.
+    private func enter() async throws -> String {
+        let room = room
+        let invited = try client.store.read { snapshot in
+            try client.account.rooms.invitations(in: snapshot).first { $0.room == room }?.password?.string
+        }
+        var answer = try await ask(password ?? invited)
+        if answer.failure == "not-authorized",
+            let typed = TypedSecret.read("Password of \(room): "), !typed.isEmpty
+        {
+            answer = try await ask(typed)
+        }
+        if let failure = answer.failure {
+            await client.finish()
+            throw CommandFailure("\(room) does not let \(nick) in: \(VisibleText(Self.sentence(failure)))")
+        }
+        return answer.value ?? nick
+    }
+
+    private func ask(_ password: String?) async throws -> ClientApp.Answer {
+        let (account, room, nick, ticket) = (client.account, room, nick, StanzaID.random())
+        try await account.perform { step in
+            let then = try ClientApp.Entered(ticket: ticket).durable
+                .orElse(ClientApp.Unanswered(ticket: ticket).durable)
+            try account.rooms.join(
+                room, as: nick, password: password, history: .last(20), then: then, in: step)
+        }
+        return try await client.answer(to: ticket)
+    }
+
+    private static func talk(in watched: WatchedRoom, _ client: Client) async throws {
+        let (account, room) = (client.account, watched.room)
         for line in InputLines() {
             if line.isEmpty { continue }
             try await account.perform { try account.rooms.send(line, to: room, in: $0) }
         }
-        try await account.perform { try account.rooms.leave(room, in: $0) }
-        try await account.caughtUp()
-    }
-
-    /// - Throws: ``CommandFailure`` when the account was removed from the room permanently.
-    private static func watch(_ events: AsyncStream<RoomEvent>, of room: JID, _ account: Account) async throws
-    {
-        var isOut = false
-        for await event in events where event.room == room {
-            switch event.change {
-            case .left(let departure) where departure.reason != .left:
-                let sentence = sentence(departure)
-                let state = try account.store.read { try account.rooms.room(room, in: $0)?.state }
-                guard state == .wanted else { throw CommandFailure("out of \(room): \(sentence)") }
-                isOut = true
-                Terminal.writeError("out of \(room) for now: \(sentence)\n")
-            case .joined(let nick, _) where isOut:
-                isOut = false
-                Terminal.writeError("in \(room) again as \(nick)\n")
-            case .refused(let error):
-                let state = try account.store.read { try account.rooms.room(room, in: $0)?.state }
-                guard state == .wanted else {
-                    throw CommandFailure(
-                        "\(room) does not let the account in again: \(sentence(.refused(error)))")
-                }
-            case .messageRefused(_, let error):
-                Terminal.writeError("a message was not taken: \(error)\n")
-            case .messageUnconfirmed: Terminal.writeError("nobody knows whether a message was taken\n")
-            default: break
-            }
+        try await account.perform { step in
+            try account.rooms.leave(room, in: step)
+            try watched.end(in: step)
         }
+        if client.hasConnected { try await account.caughtUp() }
     }
 
-    private static func sentence(_ departure: RoomDeparture) -> String {
-        let what =
-            switch departure.reason {
-            case .left: "left"
-            case .kicked: "put out by a moderator"
-            case .banned: "banned"
-            case .affiliationChanged: "put out, because the account's standing changed"
-            case .membersOnly: "put out, because the room is for members only now"
-            case .shutdown: "the service shuts down"
-            case .failed: "the room cannot be reached"
-            case .destroyed(let alternative):
-                "the room was destroyed" + (alternative.map { "; \($0) takes its place" } ?? "")
-            }
-        return what + (departure.text.map { " (\($0))" } ?? "")
-    }
-
-    private static func sentence(_ outcome: RoomJoined.Outcome) -> String {
-        guard case .refused(let error) = outcome else {
-            return outcome == .timedOut ? "it has not answered; check the address" : "\(outcome)"
-        }
-        let advice: [OpenName<StanzaError>: String] = [
-            .conflict: "somebody else has that name there; choose another one with --nick",
-            .notAuthorized: "it asks for a password, which this command cannot give",
-            .registrationRequired: "it is for members only; ask who owns it to make the account one",
-            .forbidden: "the account is banned there",
-            .serviceUnavailable: "it is full; try again later",
-            .itemNotFound: "somebody is just setting it up; try again in a moment",
+    /// - Parameter failure: The condition of the room's error, or another word.
+    private static func sentence(_ failure: String) -> String {
+        let advice = [
+            "conflict": "somebody else has that name there; choose another one with --nick",
+            "not-authorized": "it asks for a password; name a file that holds it with --room-password-file",
+            "registration-required": "it is for members only; ask who owns it to make the account one",
+            "forbidden": "the account is banned there",
+            "service-unavailable": "it is full; try again later",
+            "item-not-found": "somebody is just setting it up; try again in a moment",
+            "timed-out": "it has not answered; check the address",
         ]
-        return advice[error.condition].map { "\($0) (\(error.condition.rawValue))" } ?? "\(error)"
+        return advice[failure].map { failure == "timed-out" ? $0 : "\($0) (\(failure))" } ?? failure
     }
 }

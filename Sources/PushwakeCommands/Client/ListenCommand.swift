@@ -1,4 +1,5 @@
 import XMPPAccount
+import XMPPModules
 
 /// `pushwake listen`: shows messages until it is killed. Messages that arrive while it does not run are shown by the next run.
 struct ListenCommand {
@@ -18,24 +19,42 @@ struct ListenCommand {
         try await client.connect(retrying: true)
         let jid = try client.store.read { try client.fullJID(in: $0) }
         Terminal.writeError("listening as \(jid ?? "\(client.account.configuration.jid)")\n")
+        let invitations = client.account.events(of: RoomEvent.self)
         let showing = end.watch { try await client.showMessages(isJSON: isJSON) }
+        let inviting = end.watch { try await Self.storeInvitations(invitations, client) }
         let error = await stopped.value
-        showing.cancel()
+        for task in [showing, inviting] { task.cancel() }
         try end.check()
         if let error { throw error }
         return 0
     }
 }
 
+extension ListenCommand {
+    /// Stores each invitation as a line to be shown: those that came before, and those that come.
+    private static func storeInvitations(_ events: AsyncStream<RoomEvent>, _ client: Client) async throws {
+        let account = client.account
+        try await account.perform { try ClientApp.storeInvitations(of: account, in: $0) }
+        for await event in events {
+            guard case .invited = event.change else { continue }
+            try await account.perform { try ClientApp.storeInvitations(of: account, in: $0) }
+        }
+    }
+}
+
 extension Client {
     /// Waits until the account stops permanently. Until then, it reports why the account is not connected.
-    static func untilStopped(_ account: Account) -> Task<AccountError?, Never> {
+    ///
+    /// - Parameter mayShare: Whether the command works as well while another process has the stream.
+    static func untilStopped(_ account: Account, mayShare: Bool = false) -> Task<AccountError?, Never> {
         let events = account.events
         return Task {
             var wasConnected = false
             for await event in events {
                 switch event {
                 case .bound: wasConnected = true
+                case .retrying(_, let reason as AccountError) where mayShare && reason.code == .ownershipHeld:
+                    break
                 case .retrying(let wait, let reason) where !wasConnected:
                     let seconds = max(1, wait.components.seconds)
                     Terminal.writeError(

@@ -12,6 +12,11 @@ package struct LoginCommand {
     }
 
     func run() async throws -> Int32 {
+        try await client.finishing { try await show() }
+        return 0
+    }
+
+    private func show() async throws {
         try await client.connect()
         let account = client.account
         let info = try await account.request(.discoInfo(of: account.configuration.jid.domainJID))
@@ -32,8 +37,6 @@ package struct LoginCommand {
             Terminal.say(
                 "\(Terminal.count(state.unseen, "message")) \(wait) to be shown by 'pushwake listen'")
         }
-        await account.close()
-        return 0
     }
 
     /// Returns the features of the account itself at its server, such as an archive.

@@ -48,15 +48,20 @@ struct RosterCommand {
     private static let nameless = UsageError("--name is what to call who is added: it goes with 'add' alone")
 
     func run() async throws -> Int32 {
+        try await client.finishing { try await perform() }
+        return 0
+    }
+
+    private func perform() async throws {
         let roster = client.account.roster
-        try await client.connect()
+        let hasStream = try await client.connectOrShare()
         switch action {
-        case .show: try await show()
+        case .show: try await show(hasStream: hasStream)
         case .add(let jid, let name):
             // The server replaces name and groups, so the stored ones are sent again.
             var item = try client.store.read { try roster.item(for: jid, in: $0) } ?? RosterItem(jid)
             if let name { item.name = name.foreignText }
-            try await client.account.request(.roster.set(item))
+            try await client.performAnywhere(.roster.set(item))
             try await client.account.perform { try roster.subscribe(to: jid, in: $0) }
             Terminal.say("\(jid) is in the roster and was asked for their presence")
         case .remove(let jid):
@@ -69,15 +74,13 @@ struct RosterCommand {
             try await client.account.perform { try roster.deny(jid, in: $0) }
             Terminal.say("\(jid) may not see the account's presence")
         }
-        try await client.account.caughtUp()
-        await client.account.close()
-        return 0
+        if hasStream { try await client.account.caughtUp() }
     }
 
     private func remove(_ jid: JID) async throws {
         do {
-            try await client.account.request(.roster.remove(jid))
-        } catch let error as StanzaError where error.condition == .itemNotFound {
+            try await client.performAnywhere(.roster.remove(jid))
+        } catch let error as RequestRefused where error.condition == "item-not-found" {
             throw CommandFailure("\(jid) is not in the roster")
         }
     }
@@ -94,8 +97,14 @@ struct RosterCommand {
         var text: String {
             let name = name.map { " (\($0))" } ?? ""
             let asked = asked ? ", was asked for their presence" : ""
-            return "\(online ? "●" : "○") \(jid)\(name)  \(subscription)\(asked)"
+            return "\(online ? "●" : "○") \(jid)\(name)  \(Self.words[subscription] ?? subscription)\(asked)"
         }
+
+        /// The words of RFC 6121 section 2.1.2.5 for people. Others than these are in the JSON only.
+        private static let words = [
+            "none": "neither sees the other's presence", "to": "does not see the account's presence",
+            "from": "does not show its presence", "both": "each sees the other's presence",
+        ]
     }
 
     /// A contact's request to see the account's presence.
@@ -104,10 +113,11 @@ struct RosterCommand {
         var request = true
     }
 
-    private func show() async throws {
+    private func show(hasStream: Bool) async throws {
         let roster = client.account.roster
-        // The server sends the contacts' presence after it has received the client's.
-        try await client.account.caughtUp()
+        // The server sends the contacts' presence after it has received the client's. Another process that has the stream has
+        // stored it before.
+        if hasStream { try await client.account.caughtUp() }
         let (contacts, requests) = try client.store.read { snapshot in
             let items = try roster.items(in: snapshot)
             var contacts: [Contact] = []

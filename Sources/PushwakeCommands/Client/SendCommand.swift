@@ -39,7 +39,9 @@ struct SendCommand {
         return text
     }
 
-    func run() async throws -> Int32 {
+    func run() async throws -> Int32 { try await client.finishing { try await send() } }
+
+    private func send() async throws -> Int32 {
         let account = client.account
         let changes = account.events(of: Delivery.self)
         // The message is stored before the connection is opened. After a kill, the next process with this store sends it.
@@ -87,14 +89,12 @@ struct SendCommand {
     /// - Returns: The exit status once the awaited confirmation has arrived; nil before.
     private func end(with delivery: Delivery) async throws -> Int32? {
         if let failure = delivery.failure {
-            await client.account.close()
             throw CommandFailure("the message did not arrive: \(Self.sentence(failure))")
         }
         guard delivery.deliveredAt != nil || (delivery.acknowledgedAt != nil && !waitsForReceipt) else {
             return nil
         }
         Terminal.say(delivery.deliveredAt == nil ? "the server has it" : "\(recipient) has it")
-        await client.account.close()
         return 0
     }
 
@@ -109,7 +109,9 @@ struct SendCommand {
     private static func sentence(_ failure: Delivery.Failure) -> String {
         switch failure {
         case .refused(.serviceUnavailable):
-            "there is no such user, or nobody who takes it (service-unavailable)"
+            "there is no such user, or nobody who takes it (service-unavailable); if it is a room, speak there with 'pushwake join'"
+        case .refused(.notAcceptable):
+            "the recipient does not take it (not-acceptable); to an occupant of a room one writes from inside, with 'pushwake join', and to who is blocked not at all"
         case .refused(.remoteServerNotFound): "there is no such server (remote-server-not-found)"
         case .refused(let condition): "it was sent back (\(condition.rawValue))"
         case .timedOut: "nobody confirmed it in time"

@@ -31,7 +31,7 @@ extension CommandPage {
         CommandPage(
             name: "login", group: .client, summary: "log in once, and say what the server offers",
             description: [
-                "A store that has logged in before holds a session and perhaps a token of the server, and the password is then not looked at. To test a password, name a new file with --store."
+                "A store whose last command was killed holds a session and perhaps a token of the server, and the password is then not looked at. To test a password, name a new file with --store."
             ],
             options: connection + [state], environment: [password],
             examples: [
@@ -58,6 +58,7 @@ extension CommandPage {
             summary: "show messages as they come, also after a kill",
             description: [
                 "It runs until it is killed. What comes while nothing runs on this store is shown the next time, and what standard output did not take is not counted as shown.",
+                "It shows messages with the time and its zone, corrections, reactions, retractions, subjects, private messages of rooms and invitations into them; of encrypted messages the text that their senders wrote for clients without OMEMO.",
                 "Each message is shown once, unless a kill comes between showing one and storing that: then the next listen shows that one again. Where >> appends to a file to which nothing else writes, it is found there and is not shown again.",
             ],
             options: connection + [state, json], environment: [password],
@@ -87,11 +88,23 @@ extension CommandPage {
             name: "join", group: .client, words: "ROOM",
             summary: "show what is said in a room, and say there what is typed",
             description: [
-                "The end of input leaves the room. A command that is killed does not leave: the account is in the room again with whatever comes next on this store."
+                "The end of input leaves the room. A command that is killed does not leave: the account is in the room again with whatever comes next on this store.",
+                "Who comes and goes, and the subject, are shown on standard error. While a listen of the same store runs, join works over its connection, and shows only what is said.",
             ],
             options: connection + [
-                state, Option("--nick", "NAME", "The name there (default: that of the account)."), json,
-            ], environment: [password],
+                state, Option("--nick", "NAME", "The name there (default: that of the account)."),
+                Option(
+                    "--room-password-file", "FILE",
+                    "A file whose first line is the password of the room. Without it, an invitation's is used, or it is asked for at the terminal.",
+                    .file), json,
+            ],
+            environment: [
+                password,
+                (
+                    name: "PUSHWAKE_ROOM_PASSWORD",
+                    text: "the room's password, where no --room-password-file is named"
+                ),
+            ],
             examples: [
                 "pushwake join council@rooms.capulet.example --nick Romeo --jid romeo@montague.example":
                     "Be in a room, with the last 20 messages of it."

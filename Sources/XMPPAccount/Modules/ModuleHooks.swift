@@ -57,6 +57,10 @@ public struct ModuleHooks: Sendable {
     public var extendPresence:
         (@Sendable (_ presence: inout Element, _ account: Account, _ step: borrowing Step) throws -> Void)?
 
+    /// Adds to a message that the account sends, which is none to a whole room.
+    package var extendMessage:
+        (@Sendable (_ message: inout Element, _ account: Account, _ step: borrowing Step) throws -> Void)?
+
     /// Ends the module in a running session, for ``Account/remove(_:)``: requests the end of what ``start`` requested. The
     /// module is reset after that.
     public var end: (@Sendable (_ account: Account, _ step: borrowing Step) throws -> Void)?

@@ -293,6 +293,18 @@ extension Account {
         return presence
     }
 
+    /// Returns a message to send with what the modules add. Only a message to a full address gets anything.
+    func extended(message element: Element, to peer: JID?, in step: borrowing Step) throws -> Element {
+        guard peer?.resource != nil, element["type"] != "groupchat", element["type"] != "error" else {
+            return element
+        }
+        var element = element
+        for module in modules.modules {
+            try guarding(module, in: step) { try module.hooks.extendMessage?(&element, self, step) }
+        }
+        return element
+    }
+
     /// Returns whether this account wrote a message of a room; nil when no module knows the room.
     func isOwn(_ message: Message, originID: ForeignText?, in step: borrowing Step) throws -> Bool? {
         var isOwn: Bool?

@@ -1,5 +1,5 @@
 public import Handlers
-import XMPPAccount
+package import XMPPAccount
 public import XMPPCore
 
 /// Messages between two people, in the name of one account; see ``ChatModule``.
@@ -24,7 +24,7 @@ public struct Chat: Sendable {
     ///
     /// - Parameters:
     ///   - message: A message of type `chat` or `normal` with a recipient. It gets a random id when it has none, an origin
-    ///     id, and the request for a receipt.
+    ///     id, the request for a receipt, and in a chat the state ``/XMPPCore/ChatState/active`` beside a text.
     ///   - patience: How long a receipt is waited for, each time it is sent, by the wall clock; a millisecond or
     ///     more.
     ///   - attempts: How often it is sent in all; 1 or more. Again means the same message with the same id, which the
@@ -51,7 +51,7 @@ public struct Chat: Sendable {
                 "the id of a watched message has \(ForeignBounds.token) bytes at most, and this one has \(id.utf8.count)"
             )
         }
-        let complete = try Message(element: Self.complete(message.element, id: id))
+        let complete = try Message(element: Self.complete(message, id: id))
         // Whoever catches the error must not be left with half of it.
         try step.undoingOnError {
             try watch(complete, id: id, to: peer, patience, max(1, attempts), then, in: step)
@@ -77,18 +77,55 @@ public struct Chat: Sendable {
         }
     }
 
-    private func transmit(_ message: Message, in step: borrowing Step) throws {
+    /// Sends a message that asks for a receipt somewhere, and watches its delivery as ``send(_:within:attempts:then:in:)``.
+    ///
+    /// - Parameters:
+    ///   - message: With a recipient and an id.
+    ///   - acknowledged: Called once the server has taken responsibility for it.
+    ///   - step: The step that it commits with.
+    package func send(
+        completed message: Message, acknowledged: Durable<StanzaAcknowledged>?, in step: borrowing Step
+    ) throws {
+        guard let id = message.id, let peer = message.to else { return }
+        // Senders could otherwise fill the store of a program that answers them.
+        if StableHash(id.utf8).value % UInt64(DeliveryTable.trimInterval) == 0 {
+            for timer in try table.trim(in: step) where try step.waits(timer) {
+                try step.invalidate(timer, reason: .cancelled, environment: account)
+            }
+        }
+        try watch(message, id: id, to: peer, Self.patience, 1, nil, in: step)
+        try transmit(message, then: acknowledged, in: step)
+    }
+
+    private func transmit(
+        _ message: Message, then: Durable<StanzaAcknowledged>? = nil, in step: borrowing Step
+    ) throws {
         let id = message.id?.string ?? ""
-        let acknowledged = try MessageAcknowledged(stanzaID: id).durable
+        let acknowledged = try MessageAcknowledged(stanzaID: id, then: then).durable
             .orElse(MessageUnacknowledged(stanzaID: id).durable)
         try account.send(message, acknowledged: acknowledged, in: step)
     }
 
-    private static func complete(_ element: Element, id: ForeignText) -> Element {
-        var element = element
+    /// Returns what a message with text is to have beside these elements: the request for a receipt, and a chat state, without
+    /// which clients do not show and send theirs (XEP-0085 section 5.1).
+    package static func additions(to elements: [Element]) -> [Element] {
+        var additions: [Element] = []
+        if !elements.contains(where: { $0.has(name: "request", namespace: Namespaces.receipts) }) {
+            additions.append(Element("request", namespace: Namespaces.receipts))
+        }
+        if !elements.contains(where: { $0.namespace == Namespaces.chatStates }) {
+            additions.append(ChatState.active.element)
+        }
+        return additions
+    }
+
+    private static func complete(_ message: Message, id: ForeignText) -> Element {
+        var element = message.element
         element["id"] = id
-        if element.child("request", Namespaces.receipts) == nil {
-            element.append(Element("request", namespace: Namespaces.receipts))
+        // What says nothing, such as a marker, is no sign that somebody looks at the conversation.
+        for addition in additions(to: element.elements)
+        where addition.namespace != Namespaces.chatStates || (message.type == .chat && message.body != nil) {
+            element.append(addition)
         }
         if element.child("origin-id", Namespaces.sid) == nil {
             element.append(Element("origin-id", namespace: Namespaces.sid, attributes: ["id": id]))
@@ -170,7 +207,8 @@ public struct Chat: Sendable {
     }
 
     /// XEP-0184 section 5.2: only the recipient confirms, whichever of its clients it is.
-    func recordReceipt(of id: ForeignText, _ message: MessageReceived, in step: borrowing Step) throws {
+    package func recordReceipt(of id: ForeignText, _ message: MessageReceived, in step: borrowing Step) throws
+    {
         guard message.source != .carbonSent, let row = try table.row(id, in: step),
             try isRecipient(message.message.from, of: row.delivery, in: step)
         else { return }
@@ -245,7 +283,17 @@ public struct Chat: Sendable {
 
     // MARK: Receipts for others
 
-    func confirm(_ message: Message, in step: borrowing Step) throws {
+    /// Sends the receipt that a message asks for, if it is to have one.
+    ///
+    /// - Parameter received: A message, decrypted if it was encrypted.
+    package func confirmIfAsked(_ received: MessageReceived, in step: borrowing Step) throws {
+        guard received.message.requestsReceipt,
+            try account.moduleIfPresent(ChatModule.self)?.isToBeConfirmed(received, in: step) == true
+        else { return }
+        try confirm(received.message, in: step)
+    }
+
+    private func confirm(_ message: Message, in step: borrowing Step) throws {
         // A longer id is not repeated: the server may not take so much.
         guard let from = message.from, let id = message.id?.token else { return }
         let receipt = Element("received", namespace: Namespaces.receipts, attributes: ["id": id])
@@ -269,9 +317,12 @@ public struct Chat: Sendable {
 struct MessageAcknowledged: Handler {
     static let id = "chat.acknowledged"
     var stanzaID: String
+    /// The program's handler.
+    var then: Durable<StanzaAcknowledged>?
 
     func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
         try call.account.chat.recordAcknowledgement(ForeignText(stanzaID), in: call.step)
+        if let then { try call.step.run(then, with: call.context) }
     }
 }
 

@@ -50,7 +50,9 @@ public struct ChatModule: LibraryModule, AccountModule {
 
     package func install(in hooks: inout ModuleHooks) {
         hooks.schema = DeliveryTable.schema
-        hooks.features = [Namespaces.receipts, Namespaces.chatStates]
+        // XEP-0184 section 4: who announces it sends receipts.
+        hooks.features = [Namespaces.chatStates]
+        if receipts != .nobody { hooks.features.insert(Namespaces.receipts) }
         hooks.receiveMessage = receive(_:in:)
     }
 
@@ -65,15 +67,15 @@ public struct ChatModule: LibraryModule, AccountModule {
             try chat.recordReceipt(of: id, message, in: step)
             return message.message.body == nil
         }
-        if try isToBeConfirmed(message, in: step) { try chat.confirm(message.message, in: step) }
+        try chat.confirmIfAsked(message, in: step)
         return false
     }
 
     /// XEP-0184 section 5: only what comes to this client is confirmed, not a copy of what came to another, not what was
     /// said in a room, and not what is looked up in an archive.
-    private func isToBeConfirmed(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
+    func isToBeConfirmed(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         let message = received.message
-        guard received.source == .direct, message.requestsReceipt, message.id?.isEmpty == false,
+        guard received.source == .direct, message.id?.isEmpty == false,
             message.type != .groupchat, let from = message.from,
             from.bare != received.account.configuration.jid
         else { return false }

@@ -29,7 +29,8 @@ struct DeliveryTable {
                 handler INTEGER,
                 PRIMARY KEY(account, stanza_id)) WITHOUT ROWID;
             CREATE INDEX delivery_peer ON delivery(account, peer);
-            """
+            """,
+            "CREATE INDEX delivery_sent ON delivery(account, sent_at);",
         ],
         handlers: [MessageAcknowledged.self, MessageUnacknowledged.self, DeliveryDeadline.self])
 
@@ -96,6 +97,31 @@ struct DeliveryTable {
             DELETE FROM delivery WHERE account = ? AND sent_at < ?
                 AND (delivered_at IS NOT NULL OR failure IS NOT NULL)
             """, account, time)
+    }
+
+    /// The maximum number of kept deliveries that no program has asked for.
+    static let maximumUnasked = 10_000
+    /// One message in so many removes what is beyond that, so many rows at most.
+    static let trimInterval = 64
+    private static let trimmedAtOnce = 2 * trimInterval
+
+    /// Removes the oldest deliveries beyond ``maximumUnasked`` that no handler waits for.
+    ///
+    /// - Returns: Their timers.
+    func trim(in step: borrowing Step) throws(HandlerError) -> [HandlerID<TimerFired>] {
+        let oldest = try step.first(
+            "SELECT sent_at FROM delivery WHERE account = ? ORDER BY sent_at DESC LIMIT 1 OFFSET ?", account,
+            Self.maximumUnasked
+        ) { $0.integer(0) }
+        guard let oldest else { return [] }
+        return try step.all(
+            """
+            DELETE FROM delivery WHERE account = ?1 AND stanza_id IN
+                (SELECT stanza_id FROM delivery WHERE account = ?1 AND sent_at <= ?2 AND handler IS NULL
+                ORDER BY sent_at LIMIT ?3)
+            RETURNING timer
+            """, account, oldest, Self.trimmedAtOnce
+        ) { $0.optionalInteger(0).map(HandlerID<TimerFired>.init(rawValue:)) }.compactMap(\.self)
     }
 
     private static func read(_ row: borrowing Handlers.Row) throws(HandlerError) -> Row {

@@ -38,8 +38,8 @@ public struct DiscoModule: LibraryModule, AccountModule {
     ) {
         self.identity = identity
         self.features = features.union([
-            Namespaces.discoInfo, Namespaces.discoItems, Namespaces.caps, Namespaces.ping, Namespaces.version,
-        ])
+            Namespaces.discoInfo, Namespaces.discoItems, Namespaces.caps, Namespaces.ping,
+        ]).union(software == nil ? [] : [Namespaces.version])
         self.software = software
         self.node = node
     }

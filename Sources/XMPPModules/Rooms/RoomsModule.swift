@@ -51,6 +51,7 @@ public struct RoomsModule: LibraryModule, AccountModule {
         hooks.reset = reset
         hooks.start = start
         hooks.end = end
+        hooks.extendMessage = extend
         hooks.receivePresence = receive(_:for:in:)
         hooks.unwrap = unwrap
         hooks.receiveMessage = receive(_:in:)
@@ -73,6 +74,16 @@ public struct RoomsModule: LibraryModule, AccountModule {
 
     /// Leaves all rooms, because their occupants are not tracked without the module.
     func end(of account: Account, in step: borrowing Step) throws { try account.rooms.leaveAll(in: step) }
+
+    /// Marks a private message to an occupant (XEP-0045 section 7.5). Without the mark, another client of the account takes the
+    /// carbon copy for the message of a contact whose address is that of the room.
+    func extend(_ message: inout Element, of account: Account, in step: borrowing Step) throws {
+        guard message.child("x", Namespaces.mucUser) == nil,
+            let to = message["to"].flatMap({ try? JID(received: $0) }),
+            try account.knownRoom(to, in: step) != nil
+        else { return }
+        message.append(Element("x", namespace: Namespaces.mucUser))
+    }
 
     func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
         try account.rooms.handle(presence, in: step)

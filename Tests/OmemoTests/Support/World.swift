@@ -33,23 +33,27 @@ final class World {
 
         convenience init(
             _ jid: String, clock: RefreshAccount.Clock, isBot: Bool,
-            handlers: [any DurableHandler.Type] = [Heard.self, Reported.self]
+            handlers: [any DurableHandler.Type] = [Heard.self, Reported.self],
+            modules: [any AccountModule] = []
         ) throws {
             let folder = try TemporaryFolder()
             let store = try HandlerStore(
                 path: folder.path + "/store.db", registry: HandlerRegistry(handlers), schemas: Self.schemas,
                 time: clock.source)
-            try self.init(jid, store, in: folder, isBot: isBot)
+            try self.init(jid, store, in: folder, isBot: isBot, modules: modules)
         }
 
         /// A device whose store may have its keys already.
-        init(_ jid: String, _ store: HandlerStore, in folder: TemporaryFolder, isBot: Bool = false) throws {
+        init(
+            _ jid: String, _ store: HandlerStore, in folder: TemporaryFolder, isBot: Bool = false,
+            modules: [any AccountModule] = []
+        ) throws {
             (self.folder, self.store) = (folder, store)
             self.jid = try JID(jid)
             var configuration = AccountConfiguration(jid: self.jid.bare, password: "none")
             configuration.log = log.log
             configuration.modules =
-                [DiscoModule(), OmemoModule()] + (isBot ? [] : [CarbonsModule(), ArchiveModule()])
+                [DiscoModule(), OmemoModule()] + (isBot ? [] : [CarbonsModule(), ArchiveModule()]) + modules
             offline = try OfflineAccount(
                 configuration, store: store, resource: self.jid.resource?.string ?? "")
             try step { step in
@@ -134,12 +138,14 @@ final class World {
     /// - Parameters:
     ///   - isBot: Whether it has neither archives nor carbon copies.
     ///   - handlers: The handlers that its program knows.
+    ///   - modules: Further modules.
     @discardableResult
     func add(
         _ jid: String, starts: Bool = true, isBot: Bool = false,
-        handlers: [any DurableHandler.Type] = [Heard.self, Reported.self]
+        handlers: [any DurableHandler.Type] = [Heard.self, Reported.self],
+        modules: [any AccountModule] = []
     ) throws -> Client {
-        let client = try Client(jid, clock: clock, isBot: isBot, handlers: handlers)
+        let client = try Client(jid, clock: clock, isBot: isBot, handlers: handlers, modules: modules)
         clients.append(client)
         if starts { try client.start() }
         return client
