@@ -1,14 +1,16 @@
 /// Invalidating handlers, and those bound as their arguments.
 extension Transaction {
+    /// - Parameter isIsolated: As for ``end(_:_:overrides:context:isIsolated:staysIf:)``.
     func invalidate(
         _ id: AnyHandlerID, _ outcome: Outcome = .invalidated, reason: InvalidationReason, overrides: Record,
-        environment: (any HandlerEnvironment)?
+        environment: (any HandlerEnvironment)?, isIsolated: Bool = false
     ) throws -> Disposition {
         let invalidated = { (name: Name) in
             Invalidation(reason: reason, handler: name.string, environment: environment)
         }
         return try attempt(
             StoredCall(outcome, reason: reason, overrides: overrides), invalidated(""),
+            isolating: isIsolated ? id : nil,
             claim: {
                 try claim(
                     id,
