@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup pushwake build demo test check darwin schema bench fuzz torture world fleet fleet-server docs format lint clean
+.PHONY: help setup pushwake build demo test check darwin schema bench fuzz sanitize torture world fleet fleet-server docs format lint clean
 
 FORMATTED := Package.swift Benchmarks Fuzz Sources Tests Snippets
 
@@ -49,6 +49,9 @@ bench: ## measure against floors and peers; ONLY=prefix for a part
 
 fuzz: ## fuzz every entry of foreign bytes; TARGET=name for one, SECONDS=60 for each
 	@FUZZ_SECONDS=$(SECONDS) scripts/fuzz.sh $(TARGET)
+
+sanitize: ## run the tests but the kill tests with AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; ONLY=prefix for a part
+	@scripts/sanitize.sh $(ONLY)
 
 torture: ## the long kill tests and long fuzzing
 	@scripts/torture.sh

@@ -472,8 +472,8 @@ let package = Package(
         .testTarget(
             name: "HandlersLockTests",
             dependencies: [
-                "CSQLite", "Handlers", "HandlersPostgres", "Omemo", "PubSub", "PushwakeCommands",
-                "Simulation",
+                "CSQLite", "Handlers", "HandlersPostgres", "IQTracker", "Omemo", "PubSub",
+                "PushwakeCommands", "Simulation",
                 "TestServers", "TestSupport", "TestThreads", "Upload", "XMPPAccount", "XMPPCore",
                 "XMPPModules",
                 "XMPPTestKit", "XMPPTransport",

@@ -2,11 +2,14 @@
 """Runs every test, and prints how long the passes, the suites and the slowest tests took, and what failed.
 
     scripts/test.py [PREFIX ...]       the tests whose module or suite begins so: Handlers, JIDTests, XMPPCoreTests.JIDTests
+        --build FOLDER                 of a build in another folder than .build, which may be several times slower
+        --skip PATTERN                 without the tests whose id matches; several times for several patterns
 
 A pass is one run of the test program. Its output is in .build/tests/PASS.log, its events in PASS.json, and the times of its tests in
 PASS.times: test, seconds, seconds of a processor.
 The exit status is 1 when a test failed, or did not run in a pass in which its suite promises it.
 """
+import argparse
 import collections
 import contextlib
 import glob
@@ -25,8 +28,9 @@ import declared_tests
 ROOT = declared_tests.ROOT
 FOLDER = os.path.join(ROOT, ".build", "tests")
 CORES = os.cpu_count()
-# A test that hangs must not keep the results of the others: no pass takes half as long.
+# A test that hangs must not keep the results of the others: no pass takes half as long, and four times that with a sanitizer.
 LIMIT = 35 * 60
+SLOW_LIMIT = 4 * LIMIT
 # What all tests together write at most, with room to spare.
 MEMORY = 4 << 30
 # The suites that run with each step twice: see TestEngine.swift.
@@ -63,7 +67,8 @@ NO_TESTS = 69
 class Running:
     """A pass whose program runs."""
 
-    def __init__(self, each, prefixes, temporary):
+    def __init__(self, each, options, temporary):
+        prefixes = options.prefixes
         self.name, self.engine, self.has_prefixes = each.name, each.engine, bool(prefixes)
         self.start = time.monotonic()
         only = each.only
@@ -71,9 +76,9 @@ class Running:
             wanted = r"^([^./]+\.)?(" + "|".join(re.escape(prefix) for prefix in prefixes) + ")"
             # Every pattern after --filter is one more that is enough, so both are one pattern.
             only = [f"(?={wanted}){pattern}" for pattern in only] or [wanted]
-        command = [program(), "--testing-library", "swift-testing", "--event-stream-output-path", self.file("json")]
+        command = [program(options.build), "--testing-library", "swift-testing", "--event-stream-output-path", self.file("json")]
         command += [word for pattern in only for word in ("--filter", pattern)]
-        command += [word for pattern in each.skipped for word in ("--skip", pattern)]
+        command += [word for pattern in each.skipped + options.skip for word in ("--skip", pattern)]
         environment = os.environ | {
             "HANDLERS_TEST_ENGINE": each.engine,
             "SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH": str(each.width),
@@ -82,7 +87,7 @@ class Running:
         }
         self.log = open(self.file("log"), "wb")
         self.process = subprocess.Popen(
-            ["timeout", "--signal=ABRT", "--kill-after=30", str(LIMIT)] + command, cwd=ROOT, env=environment,
+            ["timeout", "--signal=ABRT", "--kill-after=30", str(options.limit)] + command, cwd=ROOT, env=environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
@@ -112,10 +117,10 @@ class Running:
             print(f"{self.name}: {self.count} tests, {self.seconds:.0f} s, status {self.status}", flush=True)
 
 
-def program():
-    found = glob.glob(os.path.join(ROOT, ".build", "debug", "*PackageTests.xctest"))
+def program(build):
+    found = glob.glob(os.path.join(ROOT, build, "debug", "*PackageTests.xctest"))
     if len(found) != 1:
-        sys.exit("test: there is no test program in .build/debug: run 'swift build --build-tests' first.")
+        sys.exit(f"test: there is no test program in {build}/debug: run 'swift build --build-tests' first.")
     return found[0]
 
 
@@ -218,8 +223,10 @@ def failures(passes):
     return found
 
 
-def missing(passes):
-    """The tests that did not run in a pass of an engine on which their suite promises to run."""
+def missing(passes, left_out):
+    """The tests that did not run in a pass of an engine on which their suite promises to run.
+
+    left_out has patterns of ids."""
     found = []
     for engine in sorted({each.engine for each in passes}):
         ran, skipped = set(), set()
@@ -230,20 +237,33 @@ def missing(passes):
                     if kind in ("testStarted", "testSkipped"):
                         (ran if kind == "testStarted" else skipped).add(place(test))
         for test in declared_tests.all_tests():
+            if any(re.search(pattern, test.suite + "/") for pattern in left_out):
+                continue
             if engine in test.engines and test.place not in ran and test.place not in skipped:
                 found.append(f"{engine}: {test.place}, of {test.suite}")
     return found
 
 
+def read_options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("prefixes", nargs="*")
+    parser.add_argument("--build", default=".build")
+    parser.add_argument("--skip", action="append", default=[])
+    options = parser.parse_args()
+    options.limit = LIMIT if options.build == ".build" else SLOW_LIMIT
+    return options
+
+
 def main():
-    prefixes = sys.argv[1:]
+    options = read_options()
+    prefixes = options.prefixes
     os.makedirs(FOLDER, exist_ok=True)
     for name in glob.glob(os.path.join(FOLDER, "*")):
         os.remove(name)
     passes, start, before = [], time.monotonic(), processor_time()
     with temporary_folder() as temporary:
         for group in GROUPS:
-            running = [Running(each, prefixes, temporary) for each in group]
+            running = [Running(each, options, temporary) for each in group]
             waiting = [threading.Thread(target=each.finish) for each in running]
             for thread in waiting:
                 thread.start()
@@ -256,7 +276,7 @@ def main():
     print_times(passes)
     wrong = failures(passes)
     if not prefixes:
-        wrong += [f"did not run: {test}" for test in missing(passes)]
+        wrong += [f"did not run: {test}" for test in missing(passes, options.skip)]
     elif not any(each.count for each in passes):
         wrong.append("no module or suite begins with " + " or ".join(prefixes))
     if wrong:

@@ -4,7 +4,7 @@
 # requests pending, a login after a long absence, a worker that finds attacks, conversations with OMEMO under random kills, a
 # host of a thousand accounts, one with a silent server, uploads under kills, lines that break after each byte, a million handlers through
 # two workers, stores of which each column is altered in turn, and machines that share accounts on PostgreSQL. Every test of
-# `make test` at full scale. A store under
+# `make test` at full scale, and those of the runtime and of the parsers with sanitizers. A store under
 # Patroni whose leader dies, where Patroni is installed.
 # The small faults of Tests/mutants.txt, each of which the tests must notice. At last each fuzz target for FUZZ_SECONDS, which is
 # long enough for 10^8 inputs in all.
@@ -62,6 +62,8 @@ swift build -c release --product fleet-proof
 echo "every test with all of its random inputs; those of PostgreSQL also with each step run twice"
 swift build --build-tests
 TEST_SCALE=full scripts/test.py
+echo "sanitizers: memory and undefined behavior of the runtime and of the parsers"
+scripts/sanitize.sh memory PlatformTests XMPPCoreTests IQTrackerTests HandlersTests
 echo "Patroni: a leader dies under a store"
 scripts/patroni-trial.sh
 echo "mutants: small faults that the tests must notice"

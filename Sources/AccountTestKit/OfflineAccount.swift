@@ -130,7 +130,7 @@ public final class OfflineAccount: Sendable {
     @discardableResult
     public func expire(requestID id: String) throws -> Bool {
         try claim(id) { request, step in
-            try step.end(
+            try step.endAlone(
                 HandlerID(of: request.handler), .timeout, with: IQReply.timeout(of: request, account: account)
             )
         }
@@ -146,7 +146,7 @@ public final class OfflineAccount: Sendable {
     @discardableResult
     public func invalidate(requestID id: String, reason: InvalidationReason = .sessionLost) throws -> Bool {
         try claim(id) { request, step in
-            try step.invalidate(request.handler, reason: reason, environment: account)
+            try step.invalidateAlone(request.handler, reason: reason, environment: account)
         }
     }
 

@@ -48,7 +48,8 @@ struct PostgresError: Error {
                 .databaseUnavailable,
                 "the database \(path) cannot be reached (\(message)); check that its server runs and accepts connections"
             )
-        case "25":
+        // 25001 is a statement that runs outside of transactions only, such as VACUUM.
+        case "25" where state != "25001":
             HandlerError(
                 .databaseReadOnly,
                 "the database \(path) only reads while \(doing) (\(message)); connect to the primary server"

@@ -28,9 +28,9 @@ extension PendingIQTable {
         where try step.waits(request.handler) {
             try Failpoint.beforeTimeout.hit()
             switch request.timeoutPolicy {
-            case .call: try step.end(HandlerID(of: request.handler), .timeout, with: reply(request))
+            case .call: try step.endAlone(HandlerID(of: request.handler), .timeout, with: reply(request))
             case .invalidate:
-                try step.invalidate(request.handler, reason: .timedOut, environment: environment)
+                try step.invalidateAlone(request.handler, reason: .timedOut, environment: environment)
             }
         }
     }
@@ -98,7 +98,7 @@ extension PendingIQTable {
         in step: borrowing Step
     ) throws {
         for request in requests where try step.waits(request.handler) {
-            try step.invalidate(request.handler, reason: reason, environment: environment)
+            try step.invalidateAlone(request.handler, reason: reason, environment: environment)
         }
     }
 }

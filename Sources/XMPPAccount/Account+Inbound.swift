@@ -66,6 +66,6 @@ extension Account: InboundReceiver {
         _ handler: HandlerID<Context>, _ outcome: Outcome, in step: borrowing Step,
         with context: (Account) -> Context, staysIf: () throws -> Bool
     ) throws -> Disposition {
-        try step.end(handler, outcome, with: context(self), staysIf: staysIf)
+        try step.endAlone(handler, outcome, with: context(self), staysIf: staysIf)
     }
 }

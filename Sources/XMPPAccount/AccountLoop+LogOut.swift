@@ -25,7 +25,7 @@ extension AccountLoop {
     private func abandonStanzas(upTo newest: Int64, in step: borrowing Step) throws -> Int {
         let rows = try account.outbox.claimAll(upTo: newest, limit: Self.settleLimit, in: step)
         for handler in rows.compactMap(\.handler) where try step.waits(handler) {
-            try step.invalidate(handler, reason: .logout, environment: account)
+            try step.invalidateAlone(handler, reason: .logout, environment: account)
         }
         return rows.count
     }

@@ -53,7 +53,7 @@ extension AccountLoop {
                 environment: account, in: step)
         let rows = try account.outbox.claimVoid(after: settling.void, limit: Self.settleLimit, in: step)
         for handler in rows.compactMap(\.handler) where try step.waits(handler) {
-            try step.invalidate(handler, reason: settling.reason, environment: account)
+            try step.invalidateAlone(handler, reason: settling.reason, environment: account)
         }
         let last = try account.outbox.requeueMessages(
             after: settling.messages, limit: Self.settleLimit, in: step)

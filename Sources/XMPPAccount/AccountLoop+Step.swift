@@ -223,7 +223,7 @@ extension AccountLoop {
         do {
             try step.undoingOnError { try command.run(step) }
             return .success(())
-        } catch let error as HandlerError where error.isStorageFailure {
+        } catch  where !step.isUsable {
             throw error
         } catch { return .failure(error) }
     }
@@ -321,7 +321,7 @@ extension AccountLoop {
             let handlers = try account.outbox.forget(
                 session: stream.session, upTo: stream.flushMark, in: step)
             for handler in handlers {
-                try step.invalidate(handler, reason: .neverAcknowledged, environment: account)
+                try step.invalidateAlone(handler, reason: .neverAcknowledged, environment: account)
             }
             return handlers
         }

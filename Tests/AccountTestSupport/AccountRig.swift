@@ -281,6 +281,20 @@ extension AccountEvent {
     }
 }
 
+extension Account {
+    /// What the account ignores from now on: id and reason.
+    package func ignored() -> Kept<[String]> {
+        let kept = Kept<[String]>([])
+        let events = events
+        Task {
+            for await case .ignored(let root, let reason) in events {
+                kept.withLock { $0.append("\(root["id"] ?? "-"): \(reason)") }
+            }
+        }
+        return kept
+    }
+}
+
 /// The error that `body` throws.
 package func errorOf(_ body: () async throws -> Void) async -> (any Error)? {
     do {

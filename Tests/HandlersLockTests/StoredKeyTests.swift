@@ -1,5 +1,6 @@
 @testable import Handlers
 @testable import HandlersPostgres
+import IQTracker
 import Omemo
 @testable import PubSub
 import PushwakeCommands
@@ -107,6 +108,22 @@ import XMPPModules
         "room_message", "roster_item",
         // Written by older programs only; a move to PostgreSQL removes what is longer.
         "seen",
+    ]
+
+    /// What writes a row of such a table, called with the longest texts: it refuses them, or shortens them.
+    static let writing: [String: @Sendable (borrowing Step) throws -> Void] = [
+        "inbound_request": { step in
+            let from = "\(letters(1000))@evil.example/\(letters(1000))"
+            let iq = try IQ(
+                element: Element(
+                    parsing: """
+                        <iq xmlns='jabber:client' type='get' from='\(from)' id='\(letters(ForeignBounds.token))'>\
+                        <ping xmlns='urn:xmpp:ping'/></iq>
+                        """))
+            let table = InboundRequestTable(account: 1, timeout: .seconds(60))
+            guard try table.hasRoom(for: iq, in: step) else { return }
+            #expect(try table.open(iq, connectedTime: .zero, in: step))
+        }
     ]
 
     static let schemas =
@@ -220,6 +237,11 @@ extension StoredKeyTests {
                             Issue.record("\(table.name) \(lengths): \(error)")
                         }
                     }
+                    do {
+                        try step.undoingOnError { try checkWriting(table, in: step) }
+                    } catch {
+                        Issue.record("\(table.name): \(error)")
+                    }
                 }
                 throw Undone()
             }
@@ -286,6 +308,29 @@ extension StoredKeyTests {
             #expect(found == [names.map { row[$0] ?? .null }], "\(table.name) by \(key)")
         }
         try connection.execute("DELETE FROM \(table.name) WHERE \(names[0]) = ?", values([names[0]]))
+    }
+
+    /// Writes a row with the longest texts as the library does, and looks how long its keys are.
+    private static func checkWriting(_ table: Table, in step: borrowing Step) throws {
+        guard let write = writing[table.name] else { return }
+        try write(step)
+        let connection = step.transaction.connection
+        for (key, columns) in table.keys {
+            let texts = columns.filter { name in !table.columns.contains { $0.name == name && $0.isInteger } }
+            let rows = try connection.all("SELECT \(texts.joined(separator: ", ")) FROM \(table.name)") {
+                row in
+                texts.indices.map {
+                    switch row.value($0) {
+                    case .text(let text)?: text.utf8.count
+                    case .blob(let bytes)?: bytes.count
+                    default: 0
+                    }
+                }
+            }
+            for lengths in rows {
+                #expect(lengths.reduce(0, +) <= ForeignBounds.key, "\(table.name) by \(key): \(lengths)")
+            }
+        }
     }
 
     /// Random letters, which no engine makes shorter.

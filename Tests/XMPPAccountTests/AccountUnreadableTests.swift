@@ -19,18 +19,6 @@ import XMPPTestKit
         return IQ(type: type, to: AccountRig.alice, id: id, payload: payload).element
     }
 
-    /// What the account ignored: id and reason.
-    private func ignored(_ account: Account) -> Kept<[String]> {
-        let kept = Kept<[String]>([])
-        let events = account.events
-        Task {
-            for await case .ignored(let root, let reason) in events {
-                kept.withLock { $0.append("\(root["id"] ?? "-"): \(reason)") }
-            }
-        }
-        return kept
-    }
-
     private func resumptions(_ rig: AccountRig) -> Int {
         rig.server.log.entries.count { $0.event == .resumed }
     }
@@ -43,7 +31,7 @@ import XMPPTestKit
             Damage.write(on: rig.server)
             let account = try await rig.connected()
             try await account.listen()
-            let ignored = ignored(account)
+            let ignored = account.ignored()
             for number in 1...100 { rig.bot.send(bad(kind, id: "bad\(number)")) }
             rig.bot.send(rig.messageToAlice("good", "hello"))
             try await eventually { try account.store.notes("message") == ["good: hello"] }
@@ -72,7 +60,7 @@ import XMPPTestKit
             }
             let account = try await rig.connected()
             let full = try #require(rig.server.boundAddresses.first { $0.bare == AccountRig.alice })
-            let ignored = ignored(account)
+            let ignored = account.ignored()
             for element in [
                 iq(.get, "small", "xml"), iq(.set, "deep", "depth 70"), iq(.result, "unasked", "xml"),
                 iq(.error, "unasked-error", "xml"),
@@ -131,7 +119,7 @@ import XMPPTestKit
             let account = try await rig.connected()
             try await account.listen()
             try await account.caughtUp()
-            let ignored = ignored(account)
+            let ignored = account.ignored()
             let events = EventReader(account)
             for nonza in [
                 "<a xmlns='urn:xmpp:sm:3' h='4711'><x:y/></a>", "<r xmlns='urn:xmpp:sm:3'><x:y/></r>",
@@ -176,7 +164,7 @@ import XMPPTestKit
                 return "<message from='x@localhost' id='early'><x:y/></message>" + enabled
             }
             let account = try rig.account()
-            let ignored = ignored(account)
+            let ignored = account.ignored()
             try await account.connect()
             try await account.caughtUp()
             try await eventually { ignored.withLock { $0.map { String($0.prefix(8)) } } == ["early: <"] }
@@ -195,7 +183,7 @@ import XMPPTestKit
             let account = try await rig.connected()
             try await account.listen()
             try await account.caughtUp()
-            let ignored = ignored(account)
+            let ignored = account.ignored()
             rig.bot.send(bad(Damage.endless))
             rig.bot.send(rig.messageToAlice("good", "hello"))
             try await eventually { try account.store.notes("message") == ["good: hello"] }

@@ -18,9 +18,7 @@ struct FailedRow: Error {
     /// One without which a row of another table leads nowhere.
     init(dangling handler: AnyHandlerID) {
         self.handler = handler
-        reason = StoredReason(
-            "another row refers to this handler, so that it cannot end by itself; end it where that row is deleted, or delete that row"
-        )
+        reason = StoredReason(HandlerError.dangling)
         mostTries = 1
     }
 }

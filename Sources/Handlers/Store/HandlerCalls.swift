@@ -19,14 +19,16 @@ struct HandlerCalls: TransactionTable {
         }
     }
 
-    /// - Parameter staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not
-    ///   its end.
+    /// - Parameters:
+    ///   - isIsolated: Whether a row that cannot be removed is the failure of that handler alone, as in a step that ends the handlers
+    ///     of others. In a program's own step it is that of the step, which may also remove what refers to the row.
+    ///   - staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not its end.
     func end(
         _ id: AnyHandlerID, _ outcome: Outcome, overrides: Record, context: ContextSource,
-        staysIf: () throws -> Bool = { false }
+        isIsolated: Bool = false, staysIf: () throws -> Bool = { false }
     ) throws -> Disposition {
         try attempt(
-            StoredCall(outcome, overrides: overrides), context.given,
+            StoredCall(outcome, overrides: overrides), context.given, isolating: isIsolated ? id : nil,
             claim: { try handlers.claim(id, .onceNotLeased) },
             run: { stored, input in
                 let caller = try invoke(stored, overrides: overrides, context: context, input: &input)
@@ -159,10 +161,11 @@ struct HandlerCalls: TransactionTable {
     ///
     /// - Parameters:
     ///   - given: What the handler is called with; nil where call and context are kept in the row.
+    ///   - isolated: The row, where one that cannot be removed is the failure of its handler.
     ///   - run: Returns the caller that must call the handler instead; nil when it has run.
     func attempt(
-        _ call: StoredCall, _ given: (any Sendable)?, claim: () throws -> StoredHandler,
-        run: (StoredHandler, inout (any Sendable)?) throws -> Caller?
+        _ call: StoredCall, _ given: (any Sendable)?, isolating isolated: AnyHandlerID? = nil,
+        claim: () throws -> StoredHandler, run: (StoredHandler, inout (any Sendable)?) throws -> Caller?
     ) throws -> Disposition {
         let outer = transaction.result
         transaction.result = nil
@@ -171,6 +174,7 @@ struct HandlerCalls: TransactionTable {
         var context = given
         var caller: Caller?
         let cause: UnfinishedCall.Cause
+        let hadDangling = isolated != nil && connection.hasUnresolvedForeignKeys
         do {
             let hasRun = try transaction.undoing {
                 let stored = try claim()
@@ -178,13 +182,20 @@ struct HandlerCalls: TransactionTable {
                 try transaction.goingDeeper {
                     try transaction.checkingForeignKeys { caller = try run(stored, &context) }
                 }
+                if isolated != nil, !hadDangling, connection.hasUnresolvedForeignKeys {
+                    throw HandlerError.dangling
+                }
                 return caller == nil
             }
             if hasRun { return .ended }
             cause = .queued(caller ?? .inStep)
         } catch {
-            guard claimed != nil, connection.isUsable else { throw error }
-            cause = .failed(error)
+            guard connection.isUsable else { throw error }
+            let stayed = claimed == nil ? try isolated.flatMap { try unremovable($0, error) } : nil
+            claimed = claimed ?? stayed
+            guard claimed != nil else { throw error }
+            let refers = stayed != nil && (error as? HandlerError)?.cause is ForeignKeyViolation
+            cause = .failed(refers ? HandlerError.dangling : error)
         }
         guard let claimed else { return .ended }
         let own = registry.definition(named: claimed.name)?.retry
@@ -194,9 +205,19 @@ struct HandlerCalls: TransactionTable {
         var unfinished = UnfinishedCall(
             cause, claimed, call, context: context, isStored: given == nil, retry: retry, now: now)
         try Failpoint.beforeQuarantine.hit()
-        try store(&unfinished, of: claimed)
+        do {
+            try store(&unfinished, of: claimed)
+        } catch  where isolated != nil && connection.isUsable {
+            // It stays as it is: nobody calls it any more.
+            unfinished.quarantine(error)
+        }
         log(unfinished, claimed)
         return unfinished.disposition
+    }
+
+    /// A row that an error has kept from being removed; nil where there is none to be called.
+    private func unremovable(_ id: AnyHandlerID, _ error: any Error) throws -> StoredHandler? {
+        (error as? HandlerError)?.code == .noSuchHandler ? nil : try handlers.read(id, .any)
     }
 
     /// Stores how a handler goes on, or quarantines it where that cannot be stored: nothing but the store itself may fail the step, of

@@ -2,16 +2,17 @@
 struct Invalidations: TransactionTable {
     let transaction: Transaction
 
+    /// - Parameter isIsolated: As for ``HandlerCalls/end(_:_:overrides:context:isIsolated:staysIf:)``.
     func invalidate(
         _ id: AnyHandlerID, _ outcome: Outcome = .invalidated, reason: InvalidationReason, overrides: Record,
-        environment: (any HandlerEnvironment)?
+        environment: (any HandlerEnvironment)?, isIsolated: Bool = false
     ) throws -> Disposition {
         let invalidated = { (name: Name) in
             Invalidation(reason: reason, handler: name.string, environment: environment)
         }
         return try calls.attempt(
             StoredCall(outcome, reason: reason, overrides: overrides), invalidated(""),
-            claim: { try handlers.claim(id, .toInvalidate) },
+            isolating: isIsolated ? id : nil, claim: { try handlers.claim(id, .toInvalidate) },
             run: { stored, _ in
                 let invalidation = invalidated(stored.name)
                 try Failpoint.beforeInvalidation.hit()

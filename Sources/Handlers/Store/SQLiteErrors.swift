@@ -1,6 +1,9 @@
 import CSQLite
 import Platform
 
+/// `SQLITE_CORRUPT_VTAB`, a macro that Swift does not see.
+private let corruptVirtualTable = SQLITE_CORRUPT | 1 << 8
+
 /// Turns a SQLite result code into an error that says what to do.
 func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: String? = nil) -> HandlerError
 {
@@ -17,7 +20,8 @@ func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: S
             "the database \(place) is locked by another process; wait for it, or stop the process that holds a write transaction open"
         )
     case SQLITE_READONLY, SQLITE_PERM: readOnlyError(place, detail)
-    case SQLITE_CORRUPT, SQLITE_NOTADB:
+    // A damaged full-text index spoils no other table, and the transaction goes on.
+    case SQLITE_CORRUPT where code != corruptVirtualTable, SQLITE_NOTADB:
         HandlerError(
             .databaseCorrupt,
             "the file \(place) is damaged or no SQLite database (\(detail)); restore it from a copy, or move it away to start again"
@@ -68,4 +72,12 @@ func readOnlyError(_ path: String, _ reason: String) -> HandlerError {
     HandlerError(
         .databaseReadOnly,
         "the database \(path) cannot be written (\(reason)); check its permissions and those of its folder")
+}
+
+extension HandlerError {
+    /// The error of a handler without whose row another one leads nowhere.
+    static let dangling = HandlerError(
+        .sql,
+        "another row refers to this handler, so that it cannot end by itself; end it where that row is deleted, or delete that row"
+    )
 }

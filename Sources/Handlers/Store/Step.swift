@@ -135,8 +135,11 @@ public struct Step: Readable {
     /// Runs `body` so that its writes are undone when it throws, while the rest of the step goes on.
     ///
     /// - Throws: What `body` throws. When the store itself failed, the step cannot commit any more and must be given
-    ///   up; ``HandlerError/isStorageFailure`` says so.
+    ///   up; ``isUsable`` says so.
     package func undoingOnError(_ body: () throws -> Void) throws { try transaction.undoingCommand(body) }
+
+    /// Whether the step can still commit: the store has not failed in it. An error of another store says nothing about this one.
+    package var isUsable: Bool { transaction.connection.isUsable }
 
     // MARK: Handlers
 
@@ -196,16 +199,28 @@ public struct Step: Readable {
             AnyHandlerID(id), outcome, overrides: overrides, context: .given(context))
     }
 
-    /// Calls a handler and ends it, unless it waits on.
+    /// Calls a handler and ends it, unless it waits on, in a step that ends those of others, too: one that cannot end is quarantined
+    /// or tried again alone.
     ///
     /// - Parameter staysIf: Asked when the handler has run without an error: whether it is called again later, so that this
     ///   call was not its end. What it did commits all the same.
     @discardableResult
-    package func end<Context: Sendable>(
-        _ id: HandlerID<Context>, _ outcome: Outcome, with context: Context, staysIf: () throws -> Bool
+    package func endAlone<Context: Sendable>(
+        _ id: HandlerID<Context>, _ outcome: Outcome, with context: Context,
+        staysIf: () throws -> Bool = { false }
     ) throws -> Disposition {
         try transaction.calls.end(
-            AnyHandlerID(id), outcome, overrides: Record(), context: .given(context), staysIf: staysIf)
+            AnyHandlerID(id), outcome, overrides: Record(), context: .given(context), isIsolated: true,
+            staysIf: staysIf)
+    }
+
+    /// Invalidates a handler in a step that ends those of others, too: one that cannot end is quarantined or tried again alone.
+    @discardableResult
+    package func invalidateAlone<Context>(
+        _ id: HandlerID<Context>, reason: InvalidationReason, environment: any HandlerEnvironment
+    ) throws -> Disposition {
+        try transaction.invalidations.invalidate(
+            AnyHandlerID(id), reason: reason, overrides: Record(), environment: environment, isIsolated: true)
     }
 
     /// Ends a handler that has run and waits on, without another call.

@@ -66,7 +66,7 @@ extension Account {
     func filtered(unasked element: Element, in step: borrowing Step) throws -> Element? {
         do {
             return try filtered(outgoing: element, in: step)
-        } catch let error as HandlerError where error.isStorageFailure {
+        } catch  where !step.isUsable {
             throw error
         } catch {
             ignore(element, "not sent: \(error)", after: step)

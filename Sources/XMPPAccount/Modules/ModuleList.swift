@@ -233,7 +233,7 @@ extension Account {
     func guarding(_ module: RegisteredModule, in step: borrowing Step, _ body: () throws -> Void) throws {
         do {
             try step.undoingOnError(body)
-        } catch let error as HandlerError where error.isStorageFailure {
+        } catch  where !step.isUsable {
             throw error
         } catch {
             let (hub, name) = (hub, module.name.string)
@@ -259,7 +259,7 @@ extension Account {
             var isEnough = false
             try step.undoingOnError { isEnough = try modules.modules.contains(where: body) }
             return isEnough
-        } catch let error as HandlerError where error.isStorageFailure {
+        } catch  where !step.isUsable {
             throw error
         } catch {
             return try modules.modules.contains { module in
@@ -327,7 +327,7 @@ extension Account {
         for module in modules.modules {
             do {
                 if let marks = try module.hooks.neededMarks?(self, step) { needed.add(marks) }
-            } catch let error as HandlerError where error.isStorageFailure {
+            } catch let error as HandlerError where !step.isUsable {
                 throw error
             } catch {
                 // A duplicate that is not recognized would be worse.

@@ -81,7 +81,7 @@ extension Account {
     func announceFeaturesAnyway(in step: borrowing Step) throws {
         do {
             try usingReserve(in: step) { try announceFeatures(in: step) }
-        } catch let error as HandlerError where error.isStorageFailure {
+        } catch where !step.isUsable {
             throw error
         } catch {
             ignore(

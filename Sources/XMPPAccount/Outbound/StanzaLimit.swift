@@ -112,7 +112,7 @@ extension Account {
                 handler = try requests.claim(id: id, in: step)?.handler
             }
             if let handler, try step.waits(handler) {
-                try step.invalidate(handler, reason: .stanzaTooLarge, environment: self)
+                try step.invalidateAlone(handler, reason: .stanzaTooLarge, environment: self)
             }
             let isKnown = limit > 0 && refused.size > limit
             let reason =

@@ -55,13 +55,6 @@ private struct Mail: Handler {
     }
 }
 
-/// Known to the next version of the program only.
-private struct Later: Handler {
-    static let id = "lanes.later"
-    var name: String
-    func run(_ call: borrowing Call<Job>) throws { try call.step.note(name) }
-}
-
 /// Called when one of several mails is sent.
 private struct First: Handler {
     static let id = "lanes.first"
@@ -322,14 +315,14 @@ private struct First: Handler {
             try withRig(folder.file(), Self.handlers, clock: clock) { rig in
                 let place = LanePlace("mail", orderedBy: "ada")
                 try rig.store.step {
-                    try $0.enqueue(Later(name: "later").durable, with: Job(), lane: place)
+                    try $0.enqueue(Write<Job>(text: "later").durable, with: Job(), lane: place)
                 }
                 try enqueue(rig, "next", place)
                 try rig.runner.runDue()
                 #expect(try rig.store.notes() == [])
                 #expect("\(try status(rig).standstill as Any)".contains("which is parked"))
             }
-            try withRig(folder.file(), Self.handlers + [Later.self], clock: clock) { rig in
+            try withRig(folder.file(), Self.handlers + [Write<Job>.self], clock: clock) { rig in
                 try rig.runner.runDue()
                 #expect(try rig.store.notes() == ["later", "next"])
             }

@@ -10,26 +10,20 @@ private struct Enqueueing: Handler {
     static let id = "open-lanes.enqueueing"
     static let retry = RetryPolicy(attempts: 1)
     func run(_ call: borrowing Call<Job>) throws {
-        try call.step.enqueue(Noting(name: "undone").durable, with: Job(), lane: LanePlace("mail"))
+        try call.step.enqueue(Write<Job>(text: "undone").durable, with: Job(), lane: LanePlace("mail"))
         throw Failure()
     }
 }
 
-private struct Noting: Handler {
-    static let id = "open-lanes.noting"
-    var name: String
-    func run(_ call: borrowing Call<Job>) throws { try call.step.note(name) }
-}
-
 /// What a step knows of a lane between the statements that store it.
 @Suite(.ownThread, .engines(.sqlite, .postgres)) struct OpenLaneTests {
-    private static let handlers: [any DurableHandler.Type] = [Enqueueing.self, Noting.self]
+    private static let handlers: [any DurableHandler.Type] = [Enqueueing.self, Write<Job>.self]
 
     @discardableResult
     private func enqueue(
         _ step: borrowing Step, _ name: String, orderedBy key: String? = nil
     ) throws -> HandlerID<Job> {
-        try step.enqueue(Noting(name: name).durable, with: Job(), lane: LanePlace("mail", orderedBy: key))
+        try step.enqueue(Write<Job>(text: name).durable, with: Job(), lane: LanePlace("mail", orderedBy: key))
     }
 
     private func running(_ rig: Rig) throws -> Int64? { try rig.store.integer("SELECT running FROM lane") }

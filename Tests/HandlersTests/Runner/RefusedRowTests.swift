@@ -16,12 +16,6 @@ struct RefusedRowTests {
         case periodic, calendar, orElse, keyed
     }
 
-    private struct Fine: Handler {
-        static let id = "refused.fine"
-        var name: String
-        func run(_ call: borrowing Call<TimerFired>) throws { try call.step.note(name) }
-    }
-
     private struct Fails: Handler {
         static let id = "refused.fails"
         static let retry = RetryPolicy(attempts: 2, firstDelay: .seconds(1), finally: .orElse)
@@ -68,8 +62,16 @@ struct RefusedRowTests {
         }
     }
 
+    private struct Runs: Handler {
+        static let id = "refused.runs"
+        static let retry = RetryPolicy(attempts: 2, firstDelay: .seconds(1))
+        var sql: String
+        func run(_ call: borrowing Call<TimerFired>) throws { try call.step.execute(sql) }
+    }
+
     private static let handlers: [any DurableHandler.Type] = [
-        Fine.self, Fails.self, FailsAsync.self, FineAsync.self, Over.self, Meets.self, Waits.self, Flows.self,
+        Runs.self, Write<TimerFired>.self, Fails.self, FailsAsync.self, FineAsync.self, Over.self, Meets.self,
+        Waits.self, Flows.self,
     ]
 
     /// Ids of this size are taken for no other number.
@@ -79,17 +81,19 @@ struct RefusedRowTests {
     private static func store(_ kind: Kind, in rig: Rig) throws -> AnyHandlerID {
         try rig.store.step { step in
             for _ in 0..<throwaways {
-                try step.schedule(Fine(name: "later").durable, after: .seconds(100_000_000))
+                try step.schedule(Write<TimerFired>(text: "later").durable, after: .seconds(100_000_000))
             }
             for number in 1...3 {
-                try step.schedule(Fine(name: "\(number)").durable, after: .milliseconds(Int64(number)))
+                try step.schedule(
+                    Write<TimerFired>(text: "\(number)").durable, after: .milliseconds(Int64(number)))
             }
         }
         let id = try rig.store.step { step in try bind(kind, step) }
         try rig.store.step { step in
             _ = try bind(kind == .keyed || kind == .calendar || kind == .periodic ? .timer : kind, step)
             for number in 4...6 {
-                try step.schedule(Fine(name: "\(number)").durable, after: .milliseconds(Int64(number)))
+                try step.schedule(
+                    Write<TimerFired>(text: "\(number)").durable, after: .milliseconds(Int64(number)))
             }
         }
         return id
@@ -98,7 +102,7 @@ struct RefusedRowTests {
     private static func bind(_ kind: Kind, _ step: borrowing Step) throws -> AnyHandlerID {
         let due = Duration.milliseconds(2)
         switch kind {
-        case .timer: return AnyHandlerID(try step.schedule(Fine(name: "it").durable, after: due))
+        case .timer: return AnyHandlerID(try step.schedule(Write<TimerFired>(text: "it").durable, after: due))
         case .failing: return AnyHandlerID(try step.schedule(Fails().durable, after: due))
         case .orElse:
             return AnyHandlerID(try step.schedule(Fails().durable.orElse(Over().durable), after: due))
@@ -108,26 +112,28 @@ struct RefusedRowTests {
             try step.setLane(LaneRule("narrow", concurrency: 1))
             let fired = TimerFired(dueAt: step.now)
             return AnyHandlerID(
-                try step.enqueue(Fine(name: "it").durable, with: fired, lane: LanePlace("narrow")))
+                try step.enqueue(
+                    Write<TimerFired>(text: "it").durable, with: fired, lane: LanePlace("narrow")))
         case .inChain:
             return AnyHandlerID(
                 try step.withChainLimit(.seconds(60)) {
-                    try step.schedule(Fine(name: "it").durable, after: due)
+                    try step.schedule(Write<TimerFired>(text: "it").durable, after: due)
                 })
         case .child, .parent:
-            let child = try step.schedule(Fine(name: "it").durable, after: due)
+            let child = try step.schedule(Write<TimerFired>(text: "it").durable, after: due)
             let parent = try step.join(Meets().durable, when: .all, of: [AnyHandlerID(child)])
             return kind == .child ? AnyHandlerID(child) : AnyHandlerID(parent)
         case .workflow: return AnyHandlerID(try step.start(Flows(fails: false).durable))
         case .failingWorkflow: return AnyHandlerID(try step.start(Flows(fails: true).durable))
         case .periodic:
-            return AnyHandlerID(try step.schedule(Fine(name: "it").durable, after: due, every: .seconds(1)))
+            return AnyHandlerID(
+                try step.schedule(Write<TimerFired>(text: "it").durable, after: due, every: .seconds(1)))
         case .calendar:
             return AnyHandlerID(
-                try step.schedule(Fine(name: "it").durable, on: .hourly(minute: 15, in: "UTC")))
+                try step.schedule(Write<TimerFired>(text: "it").durable, on: .hourly(minute: 15, in: "UTC")))
         case .keyed:
             let id = try step.bind(Waits().durable, key: "key")
-            try step.schedule(Fine(name: "it").durable, after: due)
+            try step.schedule(Write<TimerFired>(text: "it").durable, after: due)
             return AnyHandlerID(id)
         }
     }
@@ -219,6 +225,50 @@ struct RefusedRowTests {
         }
     }
 
+    /// Expects that a handler with a statement that always fails is quarantined, and that others run.
+    private func expectQuarantined(_ rig: Rig, _ sql: String) async throws {
+        let id = try rig.store.step { step in
+            let id = try step.schedule(Runs(sql: sql).durable, after: .milliseconds(1))
+            for number in 1...3 {
+                try step.schedule(Write<TimerFired>(text: "\(number)").durable, after: .milliseconds(2))
+            }
+            return id
+        }
+        try await Self.run(rig, .timer)
+        #expect(try rig.store.notes() == ["1", "2", "3"])
+        #expect(try rig.status(of: id)?.state == .quarantined)
+    }
+
+    @Test("R1 a statement that no transaction may run fails its handler, not the store")
+    func outsideOfTransactions() async throws {
+        try await withFolder { folder in
+            let rig = try Rig(folder.file(), Self.handlers)
+            defer { rig.runner.close() }
+            try await expectQuarantined(rig, "VACUUM")
+        }
+    }
+
+    @Test(
+        "R1 a full-text index that does not fit its table fails the handlers that use it, not the store",
+        .sqliteOnly)
+    func damagedIndex() async throws {
+        try await withFolder { folder in
+            let rig = try Rig(folder.file(), Self.handlers)
+            defer { rig.runner.close() }
+            try rig.store.step { step in
+                try step.execute("CREATE TABLE page(id INTEGER PRIMARY KEY, x TEXT)")
+                try step.execute(
+                    "CREATE VIRTUAL TABLE found USING fts5(x, content='page', content_rowid='id')")
+                try step.execute("INSERT INTO page VALUES (1, 'word')")
+                try step.execute("INSERT INTO found(rowid, x) VALUES (1, 'word')")
+                // The program forgets to remove it from the index.
+                try step.execute("DELETE FROM page")
+            }
+            try await expectQuarantined(
+                rig, "INSERT INTO note(text) SELECT x FROM found WHERE found MATCH 'word'")
+        }
+    }
+
     @Test("R1 a lane that cannot be stored stops only what is in it")
     func lane() async throws {
         try await withFolder { folder in
@@ -229,7 +279,7 @@ struct RefusedRowTests {
                 try step.setLane(LaneRule("other", concurrency: 1))
                 for number in 7...8 {
                     try step.enqueue(
-                        Fine(name: "\(number)").durable, with: TimerFired(dueAt: step.now),
+                        Write<TimerFired>(text: "\(number)").durable, with: TimerFired(dueAt: step.now),
                         lane: LanePlace("other"))
                 }
             }

@@ -33,12 +33,6 @@ struct ForeignWordsTests {
         func run(_ call: borrowing Call<Invalidation>) throws { try call.step.note("given up") }
     }
 
-    private struct Fine: Handler {
-        static let id = "words.fine"
-        var number: Int
-        func run(_ call: borrowing Call<TimerFired>) throws { try call.step.note("\(number)") }
-    }
-
     private struct Takes: Handler {
         static let id = "words.takes"
         static let retry = RetryPolicy.never
@@ -62,7 +56,10 @@ struct ForeignWordsTests {
         try await withFolder { folder in
             let rig = try Rig(
                 folder.file(),
-                [Fails.self, FailsAsync.self, GivenUp.self, Fine.self, Takes.self, Catches.self, Say.self])
+                [
+                    Fails.self, FailsAsync.self, GivenUp.self, Write<TimerFired>.self, Takes.self,
+                    Catches.self, Say.self,
+                ])
             defer { rig.runner.close() }
             try await body(rig)
         }
@@ -83,7 +80,7 @@ struct ForeignWordsTests {
                 let other = try step.schedule(
                     FailsAsync(words: words).durable.orElse(GivenUp().durable), after: .zero)
                 for number in 1...3 {
-                    try step.schedule(Fine(number: number).durable, after: .milliseconds(10))
+                    try step.schedule(Write<TimerFired>(text: "\(number)").durable, after: .milliseconds(10))
                 }
                 return (id, other)
             }

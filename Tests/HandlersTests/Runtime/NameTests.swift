@@ -12,12 +12,6 @@ private enum Form {
     static let both = [composed, decomposed]
 }
 
-private struct Entry: Handler {
-    static let id = "names.entry"
-    var text: String
-    func run(_ call: borrowing Call<Job>) throws { try call.step.note(text) }
-}
-
 /// Writes the form of the scope in whose environment it runs.
 private struct Here: Handler {
     static let id = "names.here"
@@ -41,14 +35,14 @@ private enum Decomposed: FormOfWord { static let form = Form.decomposed }
 @Suite(.serialized, .ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct NameTests {
     private func enqueue(_ step: borrowing Step, _ lane: String, _ number: Int) throws {
         try step.enqueue(
-            Entry(text: "\(lane.utf8.count) \(number)").durable, with: Job(), lane: LanePlace(lane))
+            Write<Job>(text: "\(lane.utf8.count) \(number)").durable, with: Job(), lane: LanePlace(lane))
     }
 
     @Test(
         "H27 lanes whose names look alike are two lanes: none takes a place of the other",
         arguments: [1, 3], [true, false])
     func lanes(concurrency: Int, inOneStep: Bool) throws {
-        try withRig([Entry.self]) { rig in
+        try withRig([Write<Job>.self]) { rig in
             try rig.store.step { step in
                 for lane in Form.both { try step.setLane(LaneRule(lane, concurrency: concurrency)) }
                 guard inOneStep else { return }
@@ -85,11 +79,11 @@ private enum Decomposed: FormOfWord { static let form = Form.decomposed }
 
     @Test("H27 handlers with order keys that look alike do not wait for each other")
     func orderKeys() throws {
-        try withRig([Entry.self]) { rig in
+        try withRig([Write<Job>.self]) { rig in
             try rig.store.step { step in
                 for key in Form.both {
                     try step.enqueue(
-                        Entry(text: "\(key.utf8.count)").durable, with: Job(),
+                        Write<Job>(text: "\(key.utf8.count)").durable, with: Job(),
                         lane: LanePlace("mail", orderedBy: key))
                 }
                 #expect(try step.laneStatus("mail").waiting == 0)

@@ -186,6 +186,14 @@ struct Say: Handler {
     func run(_ call: borrowing Call<Job>) throws { try call.step.note("\(name) \(call.word)") }
 }
 
+/// Writes its text, whatever it is called with.
+struct Write<Context: Sendable>: Handler {
+    static var id: String { "test.write.\(Context.self)" }
+    var text: String
+
+    func run(_ call: borrowing Call<Context>) throws { try call.step.note(text) }
+}
+
 extension Step {
     func note(_ text: String) throws(HandlerError) {
         try execute("INSERT INTO note(text) VALUES (?)", text)
