@@ -1,5 +1,7 @@
 import Handlers
+import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// Recipients of an encrypted message, and what is missing for that: a rule over what the store knows.
 struct OmemoPlan {
@@ -21,7 +23,7 @@ struct OmemoPlan {
     /// The known state of a user.
     struct User {
         let jid: JID
-        /// The lists that are known, and whether they were learned in this session.
+        /// The lists that are known, and whether they hold still.
         let lists: [OmemoVersion: Bool]
         let candidates: [Candidate]
         let fetches: [OmemoFetchTable.Subject: OmemoFetchTable.State]
@@ -39,7 +41,7 @@ struct OmemoPlan {
         except own: OmemoDeviceID?
     ) {
         let before = missing.count
-        for version in preference { checkList(of: user, version, session: session) }
+        for version in preference { checkList(of: user, version, session: session, now: now) }
         // Without the whole list a device could be taken for one that speaks the other version only.
         guard missing.count == before else { return }
         let devices = Set(user.candidates.map(\.device)).subtracting(own.map { [$0] } ?? []).sorted()
@@ -52,11 +54,17 @@ struct OmemoPlan {
         }
     }
 
-    private mutating func checkList(of user: User, _ version: OmemoVersion, session: Int64) {
+    private mutating func checkList(
+        of user: User, _ version: OmemoVersion, session: Int64, now: Timestamp
+    ) {
         let subject = OmemoFetchTable.Subject(jid: user.jid, version: version, device: nil)
         if user.lists[version] == true { return }
-        // A list that could not be had in this session is not asked for again: an older one serves, or none.
-        if let state = user.fetches[subject], !state.isRunning, state.failedSession == session { return }
+        // A list that could not be had a moment ago is not asked for again: an older one serves, or none.
+        if let state = user.fetches[subject], !state.isRunning, state.failedSession == session,
+            let failedAt = state.failedAt, failedAt > now - OmemoFetchTable.listPause
+        {
+            return
+        }
         missing.append(subject)
     }
 
@@ -109,11 +117,12 @@ extension OmemoService {
     /// - Parameter own: The own device, with which there is no session.
     func user(
         _ jid: JID, session: Int64, except own: OmemoDeviceID? = nil, in step: borrowing Step
-    ) throws(HandlerError) -> OmemoPlan.User {
-        let lists = try step.all(
-            "SELECT namespace, session FROM omemo_device_list WHERE account = ? AND jid = ?", account.id,
+    ) throws -> OmemoPlan.User {
+        let rows = try step.all(
+            "SELECT namespace, session, learned_at FROM omemo_device_list WHERE account = ? AND jid = ?",
+            account.id,
             jid.description
-        ) { (OmemoVersion(rawValue: $0.text(0)), $0.optionalInteger(1) == session) }
+        ) { (OmemoVersion(rawValue: $0.text(0)), $0.optionalInteger(1) == session, $0.timestamp(2)) }
         let candidates = try step.all(
             """
             SELECT d.device, d.namespace, s.identity, i.trust FROM omemo_device d
@@ -123,6 +132,13 @@ extension OmemoService {
             WHERE d.account = ? AND d.jid = ? AND d.removed_at IS NULL
             """, account.id, jid.description, read: Self.candidate
         ).compactMap(\.self)
+        let lists = try rows.map { version, isOfSession, learnedAt in
+            let isEmpty = !candidates.contains { $0.version == version }
+            return (
+                version,
+                try isOfSession && holds(learnedAt: learnedAt, isEmpty: isEmpty && own == nil, jid, in: step)
+            )
+        }
         let isComplete =
             Self.versions.allSatisfy { version in lists.contains { $0 == (version, true) } }
             && candidates.allSatisfy { $0.session != nil || $0.device == own }
@@ -132,6 +148,24 @@ extension OmemoService {
                 lists.compactMap { version, isFresh in version.map { ($0, isFresh) } },
                 uniquingKeysWith: { $1 }),
             candidates: candidates, fetches: isComplete ? [:] : try fetches.states(of: jid, in: step))
+    }
+
+    /// Returns whether a list that was learned in this session holds still: one that its owner's server pushes does, another one for some
+    /// minutes. Who has no devices, and is written to, may have got one, and a push may not have come.
+    private func holds(
+        learnedAt: Timestamp, isEmpty: Bool, _ jid: JID, in step: borrowing Step
+    ) throws -> Bool {
+        let age = step.now - learnedAt
+        if isEmpty { return age < OmemoFetchTable.listPause }
+        return try age < OmemoDeviceListTable.age || isPushed(jid, in: step)
+    }
+
+    /// Returns whether the server of a user sends new lists by itself: to those who see the user's presence (XEP-0163 section 4).
+    private func isPushed(_ jid: JID, in step: borrowing Step) throws -> Bool {
+        if jid == ownJID { return true }
+        guard account.moduleIfPresent(RosterModule.self) != nil else { return false }
+        let subscription = try account.roster.item(for: jid, in: step)?.subscription
+        return subscription == .to || subscription == .both
     }
 
     private static func candidate(_ row: borrowing Row) throws(HandlerError) -> OmemoPlan.Candidate? {
