@@ -48,7 +48,7 @@ import XMPPCore
         Case(asked: "you@example.com/desk", from: "example.org", isError: true, isTaken: false),
     ]
 
-    /// Stringprep and RFC 7622 write these otherwise. Whoever answers under another form must have seen the request.
+    /// Stringprep and RFC 7622 write these otherwise. An answer under another form needs the request to be seen.
     static let forms: [Case] = [
         Case(asked: "groß@example.com", from: "gross@example.com", isSecret: true, isTaken: true),
         Case(

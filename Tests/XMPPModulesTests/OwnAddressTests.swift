@@ -38,7 +38,7 @@ import XMPPCore
             try fed.receive(message("o1", from: "\(Self.own)/other"))
             try fed.receive(message("o2", from: "\(Self.configured)/other"))
             #expect(try fed.store.notes("kind") == ["o1: news of its own", "o2: news"])
-            #expect(fed.account.address == (try JID(Self.own)))
+            #expect(try fed.account.address == JID(Self.own))
         }
     }
 
@@ -65,7 +65,8 @@ import XMPPCore
     }
 
     @Test(
-        "X30 carbon copies come from the assigned address; whoever else has the configured one is a stranger")
+        "X30 carbon copies come from the assigned address; anybody else who has the configured one is a stranger"
+    )
     func carbons() async throws {
         try await withNikos(CarbonsModule()) { fed in
             let forged = try fed.receive(copy(from: Self.configured, inner: Self.configured))
@@ -142,6 +143,31 @@ import XMPPCore
             let mine = try result("A8", from: Self.own, id)
             #expect(mine == nil)
             #expect(try fed.store.notes("message") == ["A8: kept"])
+        }
+    }
+
+    // MARK: Other people
+
+    @Test("X30 a receipt under another form of the recipient counts if nobody could guess the message's id")
+    func receipts() async throws {
+        try await withFed(ChatModule()) { fed in
+            func isDelivered(_ id: String?, by sender: String) throws -> Bool {
+                let sent = try fed.step { step in
+                    try fed.account.chat.send(
+                        Message(to: JID("groß@localhost"), id: id, body: "x"), in: step)
+                }
+                try fed.receive(
+                    """
+                    <message from='\(sender)' to='\(FedAccount.full)'><received xmlns='\(Namespaces.receipts)' id='\(sent)'/>\
+                    </message>
+                    """)
+                return try fed.step { try fed.account.chat.delivery(of: sent, in: $0)?.deliveredAt != nil }
+            }
+            #expect(try isDelivered(nil, by: "gross@localhost/a"))
+            #expect(try isDelivered("1", by: "groß@localhost/a"))
+            #expect(try !isDelivered("2", by: "gross@localhost/a"))
+            #expect(try !isDelivered(nil, by: "grosz@localhost/a"))
+            #expect(try !isDelivered(nil, by: "gross@evil.example/a"))
         }
     }
 }

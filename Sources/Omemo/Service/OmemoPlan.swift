@@ -1,7 +1,6 @@
 import Handlers
 import XMPPAccount
 import XMPPCore
-import XMPPModules
 
 /// Recipients of an encrypted message, and what is missing for that: a rule over what the store knows.
 struct OmemoPlan {
@@ -120,8 +119,7 @@ extension OmemoService {
     ) throws -> OmemoPlan.User {
         let rows = try step.all(
             "SELECT namespace, session, learned_at FROM omemo_device_list WHERE account = ? AND jid = ?",
-            account.id,
-            jid.description
+            account.id, jid.description
         ) { (OmemoVersion(rawValue: $0.text(0)), $0.optionalInteger(1) == session, $0.timestamp(2)) }
         let candidates = try step.all(
             """
@@ -132,12 +130,10 @@ extension OmemoService {
             WHERE d.account = ? AND d.jid = ? AND d.removed_at IS NULL
             """, account.id, jid.description, read: Self.candidate
         ).compactMap(\.self)
+        let (age, isEmpty) = (OmemoListAge(account: account), candidates.isEmpty && own == nil)
         let lists = try rows.map { version, isOfSession, learnedAt in
-            let isEmpty = !candidates.contains { $0.version == version }
-            return (
-                version,
-                try isOfSession && holds(learnedAt: learnedAt, isEmpty: isEmpty && own == nil, jid, in: step)
-            )
+            let holds = try isOfSession && age.holds(learnedAt: learnedAt, isEmpty: isEmpty, jid, in: step)
+            return (version, holds)
         }
         let isComplete =
             Self.versions.allSatisfy { version in lists.contains { $0 == (version, true) } }
@@ -148,24 +144,6 @@ extension OmemoService {
                 lists.compactMap { version, isFresh in version.map { ($0, isFresh) } },
                 uniquingKeysWith: { $1 }),
             candidates: candidates, fetches: isComplete ? [:] : try fetches.states(of: jid, in: step))
-    }
-
-    /// Returns whether a list that was learned in this session holds still: one that its owner's server pushes does, another one for some
-    /// minutes. Who has no devices, and is written to, may have got one, and a push may not have come.
-    private func holds(
-        learnedAt: Timestamp, isEmpty: Bool, _ jid: JID, in step: borrowing Step
-    ) throws -> Bool {
-        let age = step.now - learnedAt
-        if isEmpty { return age < OmemoFetchTable.listPause }
-        return try age < OmemoDeviceListTable.age || isPushed(jid, in: step)
-    }
-
-    /// Returns whether the server of a user sends new lists by itself: to those who see the user's presence (XEP-0163 section 4).
-    private func isPushed(_ jid: JID, in step: borrowing Step) throws -> Bool {
-        if jid == ownJID { return true }
-        guard account.moduleIfPresent(RosterModule.self) != nil else { return false }
-        let subscription = try account.roster.item(for: jid, in: step)?.subscription
-        return subscription == .to || subscription == .both
     }
 
     private static func candidate(_ row: borrowing Row) throws(HandlerError) -> OmemoPlan.Candidate? {

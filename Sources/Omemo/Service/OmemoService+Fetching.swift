@@ -85,8 +85,7 @@ extension OmemoService {
         if !isListed { try doubtList(of: peer.jid, peer.version, in: step) }
     }
 
-    /// Asks for a list again that something contradicts. One that could not be had, or that nobody asked for, is asked for when it is
-    /// needed.
+    /// Asks for a list again that something contradicts. One that is not known is asked for when it is needed.
     func doubtList(of jid: JID, _ version: OmemoVersion, in step: borrowing Step) throws {
         let subject = OmemoFetchTable.Subject(jid: jid, version: version, device: nil)
         if try deviceLists.doubt(jid, version, in: step) {

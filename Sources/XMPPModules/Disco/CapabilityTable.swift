@@ -61,7 +61,7 @@ struct CapabilityTable {
     static func verification(_ caps: Element) -> ForeignText? {
         guard let hash = caps["hash"], let digest = caps["ver"], !digest.isEmpty,
             digest.utf8.count <= longestVerification, !digest.utf8.contains(UInt8(ascii: ":")),
-            Crypto.digest(named: hash, []) != nil
+            Crypto.knowsDigest(named: hash)
         else { return nil }
         let name = hash == "sha-1" ? digest : "\(hash):\(digest)"
         return name.utf8.count <= longestVerification ? name : nil

@@ -111,7 +111,7 @@ public struct DiscoInfo: Hashable, Sendable {
     /// Returns whether a verification string of somebody's presence stands for it.
     ///
     /// Identities are in the order of their parts (XEP-0115 section 5.1, item 2). Many sort the whole texts, which differs where a part
-    /// is the beginning of another one.
+    /// is the start of another one.
     func isVerified(by verification: ForeignText, hash: ForeignText) -> Bool {
         let byParts = identities.sorted(by: Self.areOrdered)
         let byTexts = identities.sorted { $0.text < $1.text }

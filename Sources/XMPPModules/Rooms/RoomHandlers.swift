@@ -104,7 +104,7 @@ struct RoomNamed: Handler {
             let known = try rooms.table.room(room, in: call.step), known.jid == room,
             known.state == .joining, known.ticket == ticket
         else { return }
-        _ = try rooms.rename(known, to: name, in: call.step)
+        _ = try rooms.signs.rename(known, to: name, in: call.step)
     }
 }
 

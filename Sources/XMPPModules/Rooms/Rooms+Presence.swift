@@ -9,7 +9,7 @@ extension Rooms {
         let isOfRoom =
             presence.element.child("x", Namespaces.mucUser) != nil
             || presence.element.child("x", Namespaces.muc) != nil
-        guard let room = try room(of: presence, from.bare, isOfRoom: isOfRoom, in: step) else {
+        guard let room = try signs.room(of: presence, from.bare, isOfRoom: isOfRoom, in: step) else {
             if isOfRoom { ignore(presence.element, "\(from.bare) is no room of this account", after: step) }
             return
         }
@@ -17,14 +17,6 @@ extension Rooms {
         guard let said = RoomPresence(presence), room.state != .wanted else { return }
         guard said.isAvailable else { return try handle(gone: said, room, in: step) }
         try handle(available: said, of: presence, room, in: step)
-    }
-
-    private func room(
-        of presence: Presence, _ sender: JID, isOfRoom: Bool, in step: borrowing Step
-    ) throws -> Room? {
-        if let room = try table.room(sender, in: step), room.state != .left { return room }
-        guard isOfRoom || presence.type == .error else { return nil }
-        return try room(named: sender, by: presence, in: step)
     }
 
     /// Handles the refusal to join or to change the nickname. An error carries the id of what it answers.

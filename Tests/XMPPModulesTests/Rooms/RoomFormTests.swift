@@ -73,7 +73,7 @@ import XMPPCore
             default: try fed.receive(presence(Self.served))
             }
             let room = try #require(try room(fed))
-            #expect(room.state == .joined && room.jid == (try JID(Self.served)))
+            #expect(try room.state == .joined && room.jid == JID(Self.served))
             #expect(try self.room(fed, Self.served) == room)
             #expect(try fed.store.notes("room") == ["first: joined as Alice"])
             try fed.receive(message(Self.served, "m1"))

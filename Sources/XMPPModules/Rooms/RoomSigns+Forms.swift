@@ -4,7 +4,7 @@ import XMPPCore
 
 // A service that prepares addresses by stringprep answers for `straße@…` as `strasse@…`. Where it does not, that is another room. So the
 // service has to show that it means the room that was asked for: docs/internals/decisions/0013-forms-of-addresses.md.
-extension Rooms {
+extension RoomSigns {
     /// Asks a room for its address as its service writes it, ahead of the presence that asks it to let the account in: those who are
     /// there come before the own presence.
     func askForName(of room: Room, in step: borrowing Step) throws {
@@ -13,10 +13,19 @@ extension Rooms {
             .discoInfo(of: room.jid), then: Durable(RoomNamed(room: room.jid, ticket: room.ticket)), in: step)
     }
 
+    /// The room that sent a presence, if the account is in it or wants to be.
+    func room(
+        of presence: Presence, _ sender: JID, isOfRoom: Bool, in step: borrowing Step
+    ) throws -> Room? {
+        if let room = try table.room(sender, in: step), room.state != .left { return room }
+        guard isOfRoom || presence.type == .error else { return nil }
+        return try room(named: sender, by: presence, in: step)
+    }
+
     /// The room that sent a presence as another form of its address, which it has from now on.
-    func room(named name: JID, by presence: Presence, in step: borrowing Step) throws -> Room? {
+    private func room(named name: JID, by presence: Presence, in step: borrowing Step) throws -> Room? {
         for room in try table.joining(formOf: name, in: step)
-        where try signs.isAnswer(presence, of: name, to: room, in: step) {
+        where try isAnswer(presence, of: name, to: room, in: step) {
             return try rename(room, to: name, in: step)
         }
         return nil
@@ -31,9 +40,7 @@ extension Rooms {
         account.log(.info, .rooms, "\(room.jid): its service writes it as \(name)", after: step)
         return try table.room(name, in: step)
     }
-}
 
-extension RoomSigns {
     /// Returns whether the service answers a join with that presence, although it comes from another form of the room's address.
     ///
     /// Nobody but the room knows the id of the join, or the full address that it came from. That it says "yours" is enough of a service
