@@ -74,8 +74,9 @@ public final class OfflineAccount: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func receive(_ stanza: Element, in step: borrowing Step) throws -> [AccountEvent] {
+        let own = try account.fullAddress(in: step) ?? jid
         var inbound = account.inboundStep(
-            own: jid, session: 1, flushMark: 0, now: .zero, management: StreamManagement())
+            own: own, session: 1, flushMark: 0, now: .zero, management: StreamManagement())
         _ = try inbound.process(.element(stanza), in: step)
         return inbound.events
     }

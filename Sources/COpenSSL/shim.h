@@ -41,6 +41,13 @@ static inline const GENERAL_NAME *dh_GENERAL_NAMES_at(const GENERAL_NAMES *names
     return sk_GENERAL_NAME_value(names, index);
 }
 
+static inline int dh_has_name_constraints(X509_STORE_CTX *store) {
+    const STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(store);
+    for (int index = 0; index < sk_X509_num(chain); index++)
+        if (X509_get_ext_by_NID(sk_X509_value(chain, index), NID_name_constraints, -1) >= 0) return 1;
+    return 0;
+}
+
 // EVP_EC_gen and X509V3_set_ctx are macros, the first over a variadic function.
 static inline EVP_PKEY *dh_make_p256_key(void) { return EVP_EC_gen("P-256"); }
 static inline X509_EXTENSION *dh_make_extension(X509 *issuer, X509 *subject, int nid, const char *value) {

@@ -26,18 +26,28 @@ package enum PeerRule {
     /// | own domain | own domain, absent |
     /// | any other | exactly that address; an error also without address, which only the own server can omit |
     ///
+    /// A server that prepares addresses by stringprep answers for `groß@…` as `gross@…`. That is another person where it does not, who
+    /// has not seen the request: so another form of the address is taken only under an id that nobody could guess.
+    ///
     /// - Parameters:
     ///   - from: The answer's `from`; nil when absent.
     ///   - peer: The request's `to`; nil when absent.
     ///   - account: The account's own address; full once a resource is bound.
     ///   - isError: Whether the answer is of type `error`.
+    ///   - isSecret: Whether only who received the request can know its id.
     /// - Returns: True when the answer may be taken.
-    package static func accepts(from: JID?, asked peer: JID?, account: JID, isError: Bool) -> Bool {
-        guard let peer else {
-            return from == nil || from == account.bare || from == account.domainJID || from == account
+    package static func accepts(
+        from: JID?, asked peer: JID?, account: JID, isError: Bool, isSecret: Bool = false
+    ) -> Bool {
+        guard let from else {
+            // Only the own server can leave the address out. A program may write the own address as it was configured.
+            return isError || peer.map { $0 == account.domainJID || $0.isForm(of: account.bare) } ?? true
         }
-        if peer == account.bare { return from == nil || from == account.bare }
-        if peer == account.domainJID { return from == nil || from == account.domainJID }
-        return from == peer || (from == nil && isError)
+        let expected: [JID] =
+            switch peer {
+            case nil: [account.bare, account.domainJID, account]
+            case let peer?: [peer]
+            }
+        return expected.contains(from) || isSecret && expected.contains { $0.isForm(of: from) }
     }
 }

@@ -117,7 +117,10 @@ package struct PendingIQTable: Sendable {
         answer iq: IQ, number: UInt32? = nil, own: JID, in step: borrowing Step
     ) throws(HandlerError) -> Match {
         guard let request = try find(iq.id, in: step), request.number == number else { return .unknown }
-        guard PeerRule.accepts(from: iq.from, asked: request.peer, account: own, isError: iq.type == .error)
+        guard
+            PeerRule.accepts(
+                from: iq.from, asked: request.peer, account: own, isError: iq.type == .error,
+                isSecret: StanzaID.isRandom(iq.id))
         else { return .refused }
         try remove(request.stanzaID, in: step)
         return .request(request)

@@ -17,7 +17,7 @@ struct PubSubReply: Sendable {
         guard case .error(let error) = outcome else { return false }
         return PubSubError(error, in: reply.iq).condition == .preconditionNotMet
     }
-    private var own: JID { account.configuration.jid.bare }
+    private var own: JID { account.address }
 
     // MARK: Items
 

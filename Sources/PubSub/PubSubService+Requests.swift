@@ -72,7 +72,7 @@ extension PubSubOperation {
 }
 
 extension PubSubService {
-    fileprivate var own: JID { account.configuration.jid.bare }
+    fileprivate var own: JID { account.address }
 
     @discardableResult
     func send(

@@ -20,8 +20,15 @@ struct UploadServiceTable {
         var tries: Int64
     }
 
+    /// The time for which a service counts as found.
+    static let age = Duration.seconds(3600)
+
+    /// Returns the service; nil when it was not searched for, or some time ago.
     func service(in step: borrowing Step) throws(HandlerError) -> Service? {
-        try step.first("SELECT jid, maximum FROM upload_service WHERE account = ?", account) { row in
+        try step.first(
+            "SELECT jid, maximum FROM upload_service WHERE account = ? AND learned_at > ?", account,
+            step.now - Self.age
+        ) { row in
             row.optionalText(0).flatMap { try? JID(received: $0) }.map {
                 Service(jid: $0, maximum: row.optionalQuantity(1))
             }
@@ -59,7 +66,12 @@ struct UploadServiceTable {
 
     func set(_ service: Service, in step: borrowing Step) throws(HandlerError) {
         try step.write(
-            "UPDATE upload_service SET jid = ?, maximum = ?, tries = 0 WHERE account = ? AND jid IS NULL",
-            service.jid.description, service.maximum, account)
+            "UPDATE upload_service SET jid = ?, maximum = ?, tries = 0, learned_at = ? WHERE account = ? AND jid IS NULL",
+            service.jid.description, service.maximum, step.now, account)
+    }
+
+    /// The service does not answer as one does: the next upload searches for it.
+    func forget(in step: borrowing Step) throws(HandlerError) {
+        try step.write("UPDATE upload_service SET learned_at = 0 WHERE account = ?", account)
     }
 }

@@ -48,7 +48,11 @@ struct UploadTable {
                 tries INTEGER NOT NULL DEFAULT 0,
                 jid TEXT,
                 maximum INTEGER);
+            """,
             """
+            -- When the service was found: nobody says that it has moved, or what it takes.
+            ALTER TABLE upload_service ADD COLUMN learned_at INTEGER NOT NULL DEFAULT 0;
+            """,
         ],
         handlers: [
             UploadDue.self, UploadSlotAnswered.self, UploadSlotUnanswered.self, UploadPut.self,

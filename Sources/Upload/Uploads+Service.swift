@@ -18,7 +18,7 @@ extension Uploads {
         let search = try services.search(in: step)
         guard search.open <= 0 else { return }
         let round = try services.start(open: 2, tries: search.tries, in: step)
-        let server = account.configuration.jid.domainJID
+        let server = account.address.domainJID
         try query(Namespaces.discoItems, server, UploadItemsAnswered(round: round).durable, round, in: step)
         try query(server, round, in: step)
     }
@@ -44,7 +44,7 @@ extension Uploads {
 
     func items(_ round: Int64, _ reply: IQReply, in step: borrowing Step) throws {
         guard try services.search(in: step).round == round else { return }
-        let server = account.configuration.jid.domainJID
+        let server = account.address.domainJID
         if case .result(let payload?) = reply.outcome {
             var jids: [JID] = []
             for item in payload.children("item", Namespaces.discoItems) where jids.count < Self.candidateLimit

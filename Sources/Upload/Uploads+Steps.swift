@@ -78,6 +78,7 @@ extension Uploads {
             do { slot = try UploadSlot(payload) } catch { return try fail(row, error, in: step) }
             try put(row, at: slot, in: step)
         case .error(let error):
+            if error.saysThatServiceIsGone { try services.forget(in: step) }
             if let failure = SlotRequest.failure(error, in: reply.iq, size: row.size) {
                 return try fail(row, failure, in: step)
             }
@@ -85,6 +86,7 @@ extension Uploads {
             failure.condition = error.condition.rawValue
             try again(row, failure, in: step)
         case .timeout:
+            try services.forget(in: step)
             try again(row, UploadError(.noService, "the upload service does not answer"), in: step)
         }
     }
@@ -171,5 +173,16 @@ extension Uploads {
         }
         if let _: ChatModule = try? account.module() { return try account.chat.send(message, in: step) }
         return try account.send(message, in: step)
+    }
+}
+
+extension StanzaError {
+    /// Whether what was asked may be no upload service any more.
+    fileprivate var saysThatServiceIsGone: Bool {
+        [
+            .serviceUnavailable, .itemNotFound, .remoteServerNotFound, .remoteServerTimeout, .gone,
+            .featureNotImplemented,
+        ]
+        .contains(condition)
     }
 }

@@ -43,15 +43,32 @@ extension Account {
         try modules.features(of: self, in: step)
     }
 
-    /// Returns the account's own bare address; only an anonymous one has to look it up.
+    /// The account's bare address, as its server writes it: the one that it assigned at the last login that this process knows of,
+    /// and before that the configured one.
+    ///
+    /// Most servers prepare addresses by older rules than ``/XMPPCore/JID``. An account that was configured as `groß@capulet.example` is
+    /// `gross@capulet.example` there, and all that it sends and receives shows that.
+    ///
+    /// ```swift
+    /// if message.from?.bare == account.address { return }  // from another client of the account
+    /// ```
+    ///
+    /// Source: RFC 6120 section 7.6.
+    public var address: JID { assigned.withLock { $0 } ?? configuration.jid }
+
+    /// Returns the account's own bare address: what the server has assigned, and before the first login the configured one.
     package func ownAddress(in source: borrowing some Readable) throws -> JID {
-        if configuration.jid.local != nil { return configuration.jid }
-        return try sessions.load(in: source).fullJID?.bare ?? configuration.jid
+        // An anonymous account has another one in each session, which another process may have bound.
+        let isFixed = configuration.jid.local != nil
+        if isFixed, let assigned = assigned.withLock({ $0 }) { return assigned }
+        guard let own = try sessions.fullJID(in: source)?.bare else { return configuration.jid }
+        assigned.withLock { $0 = own }
+        return own
     }
 
     /// Returns the full address that the server has assigned; nil before a session was bound.
     package func fullAddress(in source: borrowing some Readable) throws(HandlerError) -> JID? {
-        try sessions.load(in: source).fullJID
+        try sessions.fullJID(in: source)
     }
 
     /// Returns whether only the own server can have sent a stanza.

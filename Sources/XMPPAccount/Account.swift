@@ -16,6 +16,7 @@
 public import Handlers
 import IQTracker
 import Synchronization
+import XMPPCore
 import XMPPTransport
 
 /// An XMPP account whose requests, messages and handlers survive the death of the process.
@@ -59,6 +60,8 @@ public final class Account: Sendable {
     let hasStream = Atomic(false)
     /// Whether another process kept the stream at the last attempt to take over.
     let isHeldElsewhere = Atomic(false)
+    /// The bare address that the server has assigned, once this process has met it.
+    let assigned: Mutex<JID?>
     /// The loop that owns the stream, from the first command on.
     private let thread = Mutex<(any RunningLoop)?>(nil)
     /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
@@ -107,7 +110,7 @@ public final class Account: Sendable {
         mailbox = try Mailbox(driver)
         let places = configuration.ownerPlaces ?? (store.filePath.isEmpty ? OwnerRows() : OwnerFiles())
         ownerPlaces = places
-        let id =
+        let (id, address) =
             try Self.known(configuration, modules, places, store)
             ?? store.step { step in
                 try Self.checkTables(in: step)
@@ -116,8 +119,9 @@ public final class Account: Sendable {
                     sent: places.sent(account: id, store), isLocked: { places.isLocked(account: id, store) },
                     in: step)
                 try modules.record(account: id, retired: configuration.retiredModules, in: step)
-                return id
+                return (id, try SessionTable(account: id).fullJID(in: step)?.bare)
             }
+        assigned = Mutex(address)
         tables = AccountTables(
             store, account: id, configuration.jid, requestTimeout: configuration.connectedRequestTimeout,
             time: configuration.time)
@@ -136,45 +140,6 @@ public final class Account: Sendable {
             store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.recordRowsOfOthers() }
         }
         try runner.attach(self, isConnected: false)
-    }
-
-    /// The id of an account of which nothing is to be written: it needs no step, for which machines wait for each other.
-    private static func known(
-        _ configuration: AccountConfiguration, _ modules: ModuleList, _ places: any OwnerPlaces,
-        _ store: HandlerStore
-    ) throws -> Int64? {
-        try store.peek { snapshot in
-            guard try snapshot.hasTable("account"), try snapshot.hasTable("module") else { return nil }
-            let account = try snapshot.first(
-                "SELECT id, copies, (SELECT copies FROM place) FROM account WHERE jid = ?",
-                configuration.jid.description
-            ) { (id: $0.integer(0), isOfThisCopy: $0.integer(1) == $0.integer(2)) }
-            guard let account, account.isOfThisCopy, places.sent(account: account.id, store) == nil,
-                try modules.isRecorded(account: account.id, in: snapshot)
-            else { return nil }
-            return account.id
-        }
-    }
-
-    /// The id of an account, which gets its rows when it is new.
-    private static func findOrMake(_ jid: String, in step: borrowing Step) throws(HandlerError) -> Int64 {
-        let known = try step.first("SELECT id FROM account WHERE jid = ?", jid) { $0.integer(0) }
-        if let known { return known }
-        let id =
-            try step.first("INSERT INTO account(jid) VALUES (?) RETURNING id", jid) {
-                $0.integer(0)
-            } ?? 0
-        try SessionTable(account: id).create(in: step)
-        return id
-    }
-
-    /// A store that was opened without ``schemas`` would fail with a sentence about SQL.
-    private static func checkTables(in step: borrowing Step) throws {
-        guard try ["account", "request", "login", "module"].allSatisfy({ try step.hasTable($0) }) else {
-            throw AccountError(
-                .invalidConfiguration,
-                "the store has no tables for accounts; open it with schemas: Account.schemas")
-        }
     }
 
     /// The modules of this moment. They change inside steps of the account's thread alone.

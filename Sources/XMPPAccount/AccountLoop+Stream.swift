@@ -157,6 +157,7 @@ extension AccountLoop {
     /// XEP-0198 section 5: the count of `<resumed/>` acknowledges; the rest is sent again, in order, and counts once.
     private func resume(_ h: HandledCount, in step: borrowing Step) throws -> Started {
         let state = try account.sessions.load(in: step)
+        account.assigned.withLock { $0 = state.fullJID?.bare }
         var inbound = account.inboundStep(
             own: state.fullJID ?? account.configuration.jid, session: state.number, now: now,
             management: state.management(account.acknowledgements))
@@ -179,6 +180,7 @@ extension AccountLoop {
 
     private func bind(_ session: BoundSession, in step: borrowing Step) throws -> Started {
         try account.sessions.start(session, in: step)
+        account.assigned.withLock { $0 = session.fullJID.bare }
         let started = try loaded(account.removeRefused(in: step), in: step)
         try adopt(session: started.state.number, in: step)
         if let features = session.features { try account.showModules(features, in: step) }

@@ -57,7 +57,7 @@ public struct IQReply: Sendable {
 
     /// Returns the context for a request without an answer in time: an error made here, from the requested address.
     package static func timeout(of request: PendingIQTable.Request, account: Account) -> IQReply {
-        let peer = request.peer ?? account.configuration.jid
+        let peer = request.peer ?? account.address
         let error = StanzaError(.remoteServerTimeout)
         let iq = IQ(type: .error, from: peer, id: request.stanzaID, payload: error.element)
         return IQReply(account: account, iq: iq, outcome: .timeout)
@@ -143,7 +143,7 @@ public struct MessageReceived: Sendable {
     /// room. A bot does not answer such a message, or it talks to itself.
     public var isOutgoing: Bool {
         if source == .carbonSent || inbound.isFromOwnNickname { return true }
-        return message.type != .groupchat && message.from?.bare == account.configuration.jid.bare
+        return message.type != .groupchat && message.from?.bare == own
     }
 
     /// Whether it comes out of an archive or a room's history.
@@ -172,16 +172,18 @@ public struct MessageReceived: Sendable {
 
     private func isBelieved(_ witness: ForeignText?) -> Bool {
         guard let witness = witness.flatMap({ try? JID(received: $0) }) else { return false }
-        let own = account.configuration.jid
         if message.type == .groupchat { return witness == message.from?.bare }
-        return witness == own.bare || witness == own.domainJID
+        return witness == own || witness == own.domainJID
     }
 
+    /// The account's own bare address when it came.
+    private var own: JID { inbound.own ?? account.address }
+
     /// The archive that keeps it: the own account's, or the room's through which it came.
-    package var archive: JID { inbound.archive(of: account.configuration.jid) }
+    package var archive: JID { inbound.archive(of: own) }
 
     /// The id under which ``archive`` keeps it, if it does.
-    package var archiveID: ForeignText? { inbound.archiveID(of: account.configuration.jid) }
+    package var archiveID: ForeignText? { inbound.archiveID(of: own) }
 }
 
 extension MessageReceived: StoredContext, AccountContext {
@@ -191,16 +193,19 @@ extension MessageReceived: StoredContext, AccountContext {
         var stanza: String
         /// Missing where it is not.
         var isFromOwnNickname: Bool?
+        /// The address that the server had assigned; missing where it is the configured one.
+        var own: JID?
     }
 
     package func stored() throws -> [UInt8] {
         let stanza = Serializer().bytes(message.element)
-        if source == .direct, !inbound.isFromOwnNickname { return stanza }
+        let assigned = own == account.configuration.jid ? nil : own
+        if source == .direct, !inbound.isFromOwnNickname, assigned == nil { return stanza }
         return try [UInt8](
             JSONEncoder().encode(
                 Stored(
                     source: source, stanza: String(decoding: stanza, as: UTF8.self),
-                    isFromOwnNickname: inbound.isFromOwnNickname ? true : nil)))
+                    isFromOwnNickname: inbound.isFromOwnNickname ? true : nil, own: assigned)))
     }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
@@ -213,6 +218,7 @@ extension MessageReceived: StoredContext, AccountContext {
             account: try Account.serving(environment), message: try Message(element: element),
             source: stored.source)
         inbound.isFromOwnNickname = stored.isFromOwnNickname ?? false
+        inbound.own = stored.own ?? account.configuration.jid
     }
 
     /// Fingerprint of the message, cheaper than its XML.

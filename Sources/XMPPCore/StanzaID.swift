@@ -20,4 +20,18 @@ public enum StanzaID {
             return 32
         }
     }
+
+    /// Returns whether an id has the form of ``random()``, so that nobody can guess it who has not read the stanza.
+    ///
+    /// The requests that continue an operation have the id of the first one, with a mark and a number after it.
+    package static func isRandom(_ id: ForeignText) -> Bool {
+        let first = id.utf8.prefix { $0 != UInt8(ascii: "/") }
+        return first.count == 32 && first.allSatisfy(isDigit)
+            && id.utf8.dropFirst(32).allSatisfy { $0 < 0x40 }
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+            || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
+    }
 }

@@ -95,6 +95,33 @@ public struct TestCertificates: Sendable {
         return try write(certificate, key, issuer: issuer, named: name)
     }
 
+    /// Makes a certificate for a server with names of any kind.
+    ///
+    /// - Parameters:
+    ///   - alternatives: What its subjectAltName has, as OpenSSL writes it: `DNS:example.org`,
+    ///     `otherName:1.3.6.1.5.5.7.8.7;IA5:_xmpp-client.example.org`.
+    ///   - domain: The only domain for which its authority may issue certificates; nil for any.
+    /// - Returns: Where the certificate and its key are, and the authority's certificate.
+    package func makeServerCertificate(
+        alternatives: [String], permitting domain: String? = nil
+    ) throws -> (server: ServerCertificate, authorityFile: String) {
+        let name = domain.map { "authority-\($0)" } ?? "authority"
+        let issuer =
+            if let domain {
+                try makeAuthority(
+                    named: name, commonName: "Authority of \(domain)", constraints: "permitted;DNS:\(domain)")
+            } else {
+                try authority
+            }
+        let key = try makeKey()
+        let certificate = try Certificate(commonName: "server", key: key.pointer, validity: -60...86_400)
+        try certificate.add(NID_basic_constraints, "critical,CA:FALSE", issuer: issuer.certificate)
+        try certificate.add(
+            NID_subject_alt_name, alternatives.joined(separator: ","), issuer: issuer.certificate)
+        let server = try write(certificate, key, issuer: issuer, named: "named")
+        return (server, "\(folder)/\(name).pem")
+    }
+
     /// Makes a certificate for a client, good for logging in with SASL EXTERNAL (XEP-0178).
     ///
     /// - Parameters:
@@ -122,12 +149,13 @@ public struct TestCertificates: Sendable {
 
     @discardableResult
     private func makeAuthority(
-        named name: String, commonName: String
+        named name: String, commonName: String, constraints: String? = nil
     ) throws -> (certificate: Certificate, key: Key) {
         let key = try makeKey()
         let certificate = try Certificate(commonName: commonName, key: key.pointer, validity: -60...86_400)
         try certificate.add(NID_basic_constraints, "critical,CA:TRUE", issuer: certificate)
         try certificate.add(NID_key_usage, "critical,keyCertSign,cRLSign", issuer: certificate)
+        if let constraints { try certificate.add(NID_name_constraints, constraints, issuer: certificate) }
         _ = try write(certificate, key, issuer: (certificate, key), named: name)
         return (certificate, key)
     }

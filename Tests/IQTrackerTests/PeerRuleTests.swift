@@ -10,6 +10,8 @@ import XMPPCore
         var asked: String?
         var from: String?
         var isError = false
+        /// Whether nobody could guess the id.
+        var isSecret = false
         var isTaken: Bool
 
         var testDescription: String {
@@ -46,11 +48,43 @@ import XMPPCore
         Case(asked: "you@example.com/desk", from: "example.org", isError: true, isTaken: false),
     ]
 
-    @Test("Q2 an answer is taken only from the address that was asked", arguments: cases)
+    /// Stringprep and RFC 7622 write these otherwise. An answer under another form needs the request to be seen.
+    static let forms: [Case] = [
+        Case(asked: "groß@example.com", from: "gross@example.com", isSecret: true, isTaken: true),
+        Case(
+            asked: "groß@example.com", from: "gross@example.com", isError: true, isSecret: true, isTaken: true
+        ),
+        Case(asked: "gross@example.com", from: "groß@example.com", isSecret: true, isTaken: true),
+        Case(asked: "groß@example.com/a", from: "gross@example.com/a", isSecret: true, isTaken: true),
+        Case(asked: "groß@example.com", from: "gross@example.com", isTaken: false),
+        Case(asked: "groß@example.com", from: "gross@example.com", isError: true, isTaken: false),
+        Case(asked: "groß@example.com/a", from: "gross@example.com/b", isSecret: true, isTaken: false),
+        Case(asked: "groß@example.com/a", from: "gross@example.com", isSecret: true, isTaken: false),
+        Case(asked: "groß@example.com", from: "gross@evil.example", isSecret: true, isTaken: false),
+        Case(asked: "groß@example.com", from: "grosz@example.com", isSecret: true, isTaken: false),
+        Case(asked: "you@example.com", from: "evil@example.com", isSecret: true, isTaken: false),
+        Case(asked: nil, from: "evil@example.org", isSecret: true, isTaken: false),
+        Case(asked: "me@example.org", from: "evil@example.org", isSecret: true, isTaken: false),
+    ]
+
+    @Test("X30 a program may ask the own account under the address that it was configured with")
+    func configured() throws {
+        for asked in ["νίκος@example.org", "νίκοσ@example.org"] {
+            for from in [nil, "νίκοσ@example.org"] {
+                let isTaken = PeerRule.accepts(
+                    from: try from.map { try JID($0) }, asked: try JID(asked),
+                    account: try JID("νίκοσ@example.org/phone"), isError: false, isSecret: true)
+                #expect(isTaken, "\(asked) from \(from ?? "nobody")")
+            }
+        }
+    }
+
+    @Test("Q2 an answer is taken only from the address that was asked", arguments: cases + forms)
     func sender(_ example: Case) throws {
         let isTaken = PeerRule.accepts(
             from: try example.from.map { try JID($0) }, asked: try example.asked.map { try JID($0) },
-            account: try JID(Self.own), isError: example.isError)
+            account: try JID(Self.own), isError: example.isError,
+            isSecret: example.isSecret)
         #expect(isTaken == example.isTaken)
     }
 }

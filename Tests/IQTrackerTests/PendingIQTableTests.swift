@@ -35,12 +35,13 @@ import XMPPCore
     private func clean() { try? FileManager.default.removeItem(at: folder) }
 
     @discardableResult
-    private func insert(_ id: ForeignText, session: Int64? = 1, deadline: Int64 = 100) throws -> AnyHandlerID
-    {
+    private func insert(
+        _ id: ForeignText, to peer: JID? = nil, session: Int64? = 1, deadline: Int64 = 100
+    ) throws -> AnyHandlerID {
         try store.step { step in
             let handler = try step.bind(Note().durable)
             try table.insert(
-                stanzaID: id, peer: peer, session: session, handler: handler,
+                stanzaID: id, peer: peer ?? self.peer, session: session, handler: handler,
                 connectedDeadline: .milliseconds(deadline), in: step)
             return AnyHandlerID(handler)
         }
@@ -50,6 +51,30 @@ import XMPPCore
         let payload = type == .error ? StanzaError(.itemNotFound).element : nil
         let iq = IQ(type: type, from: from, id: id, payload: payload)
         return try store.step { step in try table.claim(answer: iq, own: own, in: step) }
+    }
+
+    @Test("X30 another form of the address answers under an id that nobody could guess, and under no other")
+    func forms() throws {
+        defer { clean() }
+        let (asked, served) = (try JID("groß@example.com/desk"), try JID("gross@example.com/desk"))
+        for (id, isTaken) in [(StanzaID.random(), true), (StanzaID.random() + "/2", true), ("q1", false)] {
+            try insert(ForeignText(id), to: asked)
+            #expect(try answer(id, from: JID("mallory@example.com/desk")) == .refused)
+            let match = try answer(id, from: served)
+            if isTaken {
+                guard case .request(let request) = match else {
+                    Issue.record("\(match) under \(id)")
+                    continue
+                }
+                #expect(request.peer == asked)
+            } else {
+                #expect(match == .refused)
+                guard case .request = try answer(id, from: asked) else {
+                    Issue.record("it waits no more")
+                    continue
+                }
+            }
+        }
     }
 
     @Test("Q2 what goes on for a request is canceled by the first one's id, and nothing else is")

@@ -67,6 +67,8 @@ struct OmemoArrival {
             let peer = OmemoAddress(jid: sender, device: mine.sender, version: mine.version)
             return try open(mine, from: peer, own: own, in: step)
         }
+        try service.checkListed(
+            OmemoAddress(jid: sender, device: first.sender, version: first.version), in: step)
         guard encrypted.contains(where: { $0.payload != nil }) else { return }
         let error = OmemoError(.notForThisDevice, "the message was not encrypted for this device")
         try fail(error, sender, first.sender, first.version, in: step)
@@ -87,6 +89,7 @@ struct OmemoArrival {
         // With at-least-once delivery a second arrival is the usual case, and no failure.
         guard failure.error.code != .duplicate else { return }
         if failure.error.code != .malformed { try service.owe(.repair, to: peer, in: step) }
+        try service.checkListed(peer, in: step)
         guard encrypted.payload != nil else { return }
         try fail(failure.error, peer.jid, peer.device, peer.version, in: step)
     }

@@ -48,6 +48,11 @@ package struct OmemoDeviceListTable: Sendable {
             """,
             OmemoTables.retiredPreKeys,
             OmemoTables.longRooms,
+            """
+            -- When something last contradicted the list, and how often in a row of such times that are not far apart.
+            ALTER TABLE omemo_device_list ADD COLUMN doubted_at INTEGER;
+            ALTER TABLE omemo_device_list ADD COLUMN doubts INTEGER NOT NULL DEFAULT 0;
+            """,
         ], handlers: OmemoService.handlers)
 
     /// A device that is or was on a list.
@@ -72,6 +77,11 @@ package struct OmemoDeviceListTable: Sendable {
     /// Number of lists that an account stores. Beyond it the oldest lists without a session are removed; a removed list
     /// is fetched again when it is needed.
     package static let maximumLists = 5000
+
+    /// The time for which a list holds that nobody pushes.
+    package static let age = Duration.seconds(600)
+    /// How often a list is doubted within ``age``: anybody can write from devices that are on no list.
+    static let maximumDoubts: Int64 = 5
 
     /// The account's row in the store.
     let account: Int64
@@ -131,6 +141,27 @@ package struct OmemoDeviceListTable: Sendable {
     }
 
     // MARK: Writing
+
+    /// Lets a list hold no longer, as its owner's server says that it has changed.
+    func distrust(_ jid: JID, _ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) {
+        try step.write(
+            "UPDATE omemo_device_list SET session = NULL WHERE account = ? AND jid = ? AND namespace = ?",
+            account, jid.bare.description, version.namespace)
+    }
+
+    /// Lets a list hold no longer, as something contradicts it.
+    ///
+    /// - Returns: Whether it is to be requested; false when none is known, or when that was done too often.
+    func doubt(_ jid: JID, _ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            """
+            UPDATE omemo_device_list SET session = NULL, doubts = CASE WHEN doubted_at > ?1 THEN doubts + 1 ELSE 1 END,
+                doubted_at = CASE WHEN doubted_at > ?1 THEN doubted_at ELSE ?2 END
+            WHERE account = ?3 AND jid = ?4 AND namespace = ?5
+                AND (doubted_at IS NULL OR doubted_at <= ?1 OR doubts < ?6)
+            """, step.now - Self.age, step.now, account, jid.bare.description, version.namespace,
+            Self.maximumDoubts) == 1
+    }
 
     /// Takes over a user's list as it is now known for certain. Taking over the same list again changes nothing but
     /// the times.

@@ -1,4 +1,5 @@
 import Handlers
+import XMPPAccount
 import XMPPCore
 
 /// Recipients of an encrypted message, and what is missing for that: a rule over what the store knows.
@@ -21,7 +22,7 @@ struct OmemoPlan {
     /// The known state of a user.
     struct User {
         let jid: JID
-        /// The lists that are known, and whether they were learned in this session.
+        /// The lists that are known, and whether they hold still.
         let lists: [OmemoVersion: Bool]
         let candidates: [Candidate]
         let fetches: [OmemoFetchTable.Subject: OmemoFetchTable.State]
@@ -39,7 +40,7 @@ struct OmemoPlan {
         except own: OmemoDeviceID?
     ) {
         let before = missing.count
-        for version in preference { checkList(of: user, version, session: session) }
+        for version in preference { checkList(of: user, version, session: session, now: now) }
         // Without the whole list a device could be taken for one that speaks the other version only.
         guard missing.count == before else { return }
         let devices = Set(user.candidates.map(\.device)).subtracting(own.map { [$0] } ?? []).sorted()
@@ -52,11 +53,17 @@ struct OmemoPlan {
         }
     }
 
-    private mutating func checkList(of user: User, _ version: OmemoVersion, session: Int64) {
+    private mutating func checkList(
+        of user: User, _ version: OmemoVersion, session: Int64, now: Timestamp
+    ) {
         let subject = OmemoFetchTable.Subject(jid: user.jid, version: version, device: nil)
         if user.lists[version] == true { return }
-        // A list that could not be had in this session is not asked for again: an older one serves, or none.
-        if let state = user.fetches[subject], !state.isRunning, state.failedSession == session { return }
+        // A list that could not be had a moment ago is not asked for again: an older one serves, or none.
+        if let state = user.fetches[subject], !state.isRunning, state.failedSession == session,
+            let failedAt = state.failedAt, failedAt > now - OmemoFetchTable.listPause
+        {
+            return
+        }
         missing.append(subject)
     }
 
@@ -109,11 +116,11 @@ extension OmemoService {
     /// - Parameter own: The own device, with which there is no session.
     func user(
         _ jid: JID, session: Int64, except own: OmemoDeviceID? = nil, in step: borrowing Step
-    ) throws(HandlerError) -> OmemoPlan.User {
-        let lists = try step.all(
-            "SELECT namespace, session FROM omemo_device_list WHERE account = ? AND jid = ?", account.id,
-            jid.description
-        ) { (OmemoVersion(rawValue: $0.text(0)), $0.optionalInteger(1) == session) }
+    ) throws -> OmemoPlan.User {
+        let rows = try step.all(
+            "SELECT namespace, session, learned_at FROM omemo_device_list WHERE account = ? AND jid = ?",
+            account.id, jid.description
+        ) { (OmemoVersion(rawValue: $0.text(0)), $0.optionalInteger(1) == session, $0.timestamp(2)) }
         let candidates = try step.all(
             """
             SELECT d.device, d.namespace, s.identity, i.trust FROM omemo_device d
@@ -123,6 +130,11 @@ extension OmemoService {
             WHERE d.account = ? AND d.jid = ? AND d.removed_at IS NULL
             """, account.id, jid.description, read: Self.candidate
         ).compactMap(\.self)
+        let (age, isEmpty) = (OmemoListAge(account: account), candidates.isEmpty && own == nil)
+        let lists = try rows.map { version, isOfSession, learnedAt in
+            let holds = try isOfSession && age.holds(learnedAt: learnedAt, isEmpty: isEmpty, jid, in: step)
+            return (version, holds)
+        }
         let isComplete =
             Self.versions.allSatisfy { version in lists.contains { $0 == (version, true) } }
             && candidates.allSatisfy { $0.session != nil || $0.device == own }

@@ -75,22 +75,24 @@ extension OmemoService {
         try fetches.fail(subject, reason, session: account.sessionNumber(in: step), in: step)
     }
 
-    /// The time for which a list without a sending device is trusted.
-    static let listPause = Duration.seconds(600)
-
-    /// Asks for the list again when a device writes that is not on it (XEP-0384 section 6).
+    /// Asks for the list again when a device writes that is not on it (XEP-0384 section 6). What is sent next waits for that.
     func checkListed(_ peer: OmemoAddress, in step: borrowing Step) throws {
         let isListed = try step.exists(
             """
             SELECT 1 FROM omemo_device
             WHERE account = ? AND jid = ? AND namespace = ? AND device = ? AND removed_at IS NULL
             """, account.id, peer.jid.description, peer.version.namespace, peer.device.rawValue)
-        guard !isListed else { return }
-        // A list that nobody ever asked for is asked for when it is needed.
-        guard let learnedAt = try deviceLists.learnedAt(peer.jid, peer.version, in: step),
-            step.now - learnedAt > Self.listPause
-        else { return }
-        try fetch(.init(jid: peer.jid, version: peer.version, device: nil), in: step)
+        if !isListed { try doubtList(of: peer.jid, peer.version, in: step) }
+    }
+
+    /// Asks for a list again that something contradicts. One that is not known is asked for when it is needed.
+    func doubtList(of jid: JID, _ version: OmemoVersion, in step: borrowing Step) throws {
+        let subject = OmemoFetchTable.Subject(jid: jid, version: version, device: nil)
+        if try deviceLists.doubt(jid, version, in: step) {
+            try fetch(subject, in: step)
+        } else {
+            try fetches.forgive(subject, in: step)
+        }
     }
 
     /// Does what waited for a list.
@@ -159,6 +161,8 @@ struct BundleFetched: Handler {
         } else if let reason = try handle(call.outcome, of: peer, omemo, in: call.step) {
             try omemo.fail(subject, reason, in: call.step)
             try omemo.duties.done(.repair, to: peer, in: call.step)
+            // The device that has no bundle may be gone from the list.
+            if case .notFound = call.outcome { try omemo.doubtList(of: peer.jid, version, in: call.step) }
         } else {
             try omemo.fetches.succeed(subject, in: call.step)
         }

@@ -125,9 +125,7 @@ extension OmemoService {
     /// Asks for a list of which something is said that the stored one does not tell. What is sent meanwhile waits for it.
     private func distrustList(of jid: JID, _ version: OmemoVersion, in step: borrowing Step) throws {
         guard try mayMatter(jid, version, in: step) else { return }
-        try step.write(
-            "UPDATE omemo_device_list SET session = NULL WHERE account = ? AND jid = ? AND namespace = ?",
-            account.id, jid.description, version.namespace)
+        try deviceLists.distrust(jid, version, in: step)
         try fetch(.init(jid: jid, version: version, device: nil), in: step)
     }
 

@@ -50,7 +50,7 @@ public struct OmemoService: Sendable {
 
     // MARK: Inside
 
-    var ownJID: JID { account.configuration.jid.bare }
+    var ownJID: JID { account.address }
     var ownDevice: OwnDeviceTable { OwnDeviceTable(account: account.id) }
     var sessions: OmemoSessionTable { OmemoSessionTable(account: account.id) }
     var identities: OmemoIdentityTable { OmemoIdentityTable(account: account.id) }

@@ -7,6 +7,8 @@ struct OmemoFetchTable {
 
     /// The time after a failure until a bundle is requested again.
     static let bundlePause = Duration.seconds(3600)
+    /// The same for a device list, and for one without devices.
+    static let listPause = Duration.seconds(120)
 
     /// The subject of a fetch: a bundle, or a list if there is no device.
     struct Subject: Hashable, Codable {
@@ -96,6 +98,17 @@ struct OmemoFetchTable {
                 failed_at = ?5, failed_session = ?6, failure = ?7
             """, account, subject.jid.description, subject.version.namespace, subject.number, step.now,
             session, ForeignText(reason).prefix(bytes: ForeignBounds.condition))
+    }
+
+    /// Lets a list that could not be had be asked for when it is needed next.
+    func forgive(_ subject: Subject, in step: borrowing Step) throws(HandlerError) {
+        try step.write(
+            """
+            DELETE FROM omemo_fetch
+            WHERE account = ? AND jid = ? AND namespace = ? AND device = ? AND is_running = 0 AND failed_at IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM omemo_device_list AS known WHERE known.account = omemo_fetch.account
+                    AND known.jid = omemo_fetch.jid AND known.namespace = omemo_fetch.namespace)
+            """, account, subject.jid.description, subject.version.namespace, subject.number)
     }
 
     /// Forgets failures that stop nothing any more: of bundles after their pause, of lists in another session.

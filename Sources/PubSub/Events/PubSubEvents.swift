@@ -94,7 +94,7 @@ public struct PubSubEvents: LibraryModule, AccountModule {
 }
 
 /// A message with events, and its recipients.
-private struct EventArrival {
+struct EventArrival {
     let account: Account
     let service: JID
     let isOwn: Bool
@@ -112,10 +112,26 @@ private struct EventArrival {
             guard !handlers.isEmpty else { continue }
             isTaken = true
             for change in PubSubEvent.Change.read(element) {
-                for handler in handlers { try call(handler, of: node, change, in: step) }
+                var missing: [PubSubItem]?
+                for handler in handlers {
+                    guard let change = try readable(change, for: handler, &missing, in: step) else {
+                        continue
+                    }
+                    try call(handler, of: node, change, in: step)
+                }
+                if let missing { try fetch(missing, of: node, in: step) }
             }
         }
         return isTaken
+    }
+
+    /// Hands out items that were fetched, to the handlers that take values.
+    func handle(fetched items: [PubSubItem], of node: ForeignText, in step: borrowing Step) throws {
+        let handlers = try PubSubListeners(account: account).handlers(
+            of: node, at: service, isKnown: isKnown(in: step), in: step)
+        for handler in handlers where try SeenItemTable(handler: AnyHandlerID(handler)).isTyped(in: step) {
+            try call(handler, of: node, .items(items), in: step)
+        }
     }
 
     /// Returns whether handlers for the nodes of all services may be called: only known senders may cause work by events.
@@ -125,7 +141,7 @@ private struct EventArrival {
         return try account.roster.item(for: service, in: step).map { $0.subscription != .none } ?? false
     }
 
-    private func call(
+    func call(
         _ handler: HandlerID<PubSubEvent>, of node: ForeignText, _ change: PubSubEvent.Change,
         in step: borrowing Step
     ) throws {

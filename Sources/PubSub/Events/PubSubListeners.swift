@@ -65,6 +65,12 @@ struct PubSubListeners {
         try announce(since: nodes, in: step)
     }
 
+    /// Has what comes without its content fetched for a handler that takes values.
+    func setTyped(_ node: ForeignText, of publisher: JID?, key: String, in step: borrowing Step) throws {
+        guard let handler = try find(Self.event(node), Self.key(publisher, key), in: step) else { return }
+        try SeenItemTable(handler: handler).setTyped(in: step)
+    }
+
     /// - Returns: False when there was none.
     func remove(_ node: ForeignText, of publisher: JID?, key: String, in step: borrowing Step) throws -> Bool
     {

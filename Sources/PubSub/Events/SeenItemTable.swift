@@ -23,7 +23,11 @@ struct SeenItemTable {
             -- A digest stands for a long id from now on, see `key`; an item with one counts as new once.
             DELETE FROM pubsub_seen_item WHERE length(CAST(item AS BLOB)) > 128;
             """,
-        ])
+            """
+            -- Standing handlers that take values: what comes without its content is fetched for them.
+            CREATE TABLE pubsub_typed_listener(handler INTEGER PRIMARY KEY);
+            """,
+        ], handlers: [PubSubAnswered.self, EventItemsFetched.self, EventItemsDue.self])
 
     let handler: AnyHandlerID
 
@@ -131,9 +135,20 @@ struct SeenItemTable {
             "DELETE FROM pubsub_seen_item WHERE handler = ? AND service = ?", handler, service.description)
     }
 
+    /// The handler takes values.
+    func setTyped(in step: borrowing Step) throws(HandlerError) {
+        try step.write(
+            "INSERT INTO pubsub_typed_listener(handler) VALUES (?) ON CONFLICT DO NOTHING", handler)
+    }
+
+    func isTyped(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.exists("SELECT 1 FROM pubsub_typed_listener WHERE handler = ?", handler)
+    }
+
     /// The handler is gone.
     func remove(in step: borrowing Step) throws(HandlerError) {
         try step.write("DELETE FROM pubsub_seen_item WHERE handler = ?", handler)
+        try step.write("DELETE FROM pubsub_typed_listener WHERE handler = ?", handler)
     }
 
     /// A number made from an item's content. No defense against forgery: publishers could only hide items of their own.

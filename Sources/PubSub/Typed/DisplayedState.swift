@@ -3,7 +3,7 @@ public import XMPPCore
 /// The last displayed message of a conversation, for the user's other clients. One item for each conversation.
 ///
 /// ```swift
-/// if let seen = DisplayedState(of: peer, upTo: call.message, of: call.account.configuration.jid) {
+/// if let seen = DisplayedState(of: peer, upTo: call.message, of: call.account.address) {
 ///     try call.account.send(.pubsub(.publish(seen, configuring: true)), then: Conversations.noted(), in: call.step)
 /// }
 /// ```

@@ -7,6 +7,8 @@ extension PubSubService {
 
     /// Lets a stored handler receive the values that are published on a node; see `listen`.
     ///
+    /// Values that a service announces without their content (XEP-0060 section 4.3) are fetched first.
+    ///
     /// - Parameters:
     ///   - type: The values' type, which names the node.
     ///   - publisher: Whose node; nil for the account itself and its contacts.
@@ -23,5 +25,7 @@ extension PubSubService {
         try listen(
             to: Payload.node, of: publisher, as: key, handler.calledWith(PubSubEvent.self),
             ordered: isOrdered, in: step)
+        try PubSubListeners(account: account).setTyped(
+            ForeignText(Payload.node), of: publisher, key: key, in: step)
     }
 }

@@ -7,7 +7,7 @@ package struct AccountTables: Sendable {
     let store: HandlerStore
     /// The account's row.
     let id: Int64
-    /// The address that the account is configured with.
+    /// The address that the account is configured with: what was sent is noted under it, whatever the server calls the account.
     let jid: JID
     let requests: PendingIQTable
     let outbox: Outbox

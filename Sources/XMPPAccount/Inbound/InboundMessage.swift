@@ -10,6 +10,8 @@ struct InboundMessage: Sendable {
     var isEcho = false
     /// Whether it is from the account's own nickname in a room.
     var isFromOwnNickname = false
+    /// The account's own bare address; nil until it is given to modules and handlers.
+    var own: JID?
 
     /// The archive that keeps it: the own account's, or the room's through which it came.
     func archive(of own: JID) -> JID {

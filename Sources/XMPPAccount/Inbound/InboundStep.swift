@@ -11,6 +11,8 @@ package struct InboundStep {
     let receiver: any InboundReceiver
     /// The full address of this session.
     let own: JID
+    /// The account's bare address, as the server has assigned it.
+    private var account: JID { own.bare }
     let session: Int64
     /// Whether this session counts stanzas.
     let isManaged: Bool
@@ -185,6 +187,7 @@ package struct InboundStep {
         else { return }
         // By what it was when it came: a filter may have taken the id out that we gave it.
         received.isEcho = try isEcho(received.message, in: step)
+        received.own = account
         received.message = passed
         guard try !receiver.receive(received, in: step) else { return }
         received.isFromOwnNickname = try isFromOwnNickname(received.message, in: step)
@@ -195,7 +198,7 @@ package struct InboundStep {
             try report(disposition, handler, "message \(message.id ?? "")", in: step)
         }
         guard let number = try postponed(arrival, in: step) else { return }
-        try seen.postpone(received, own: tables.jid, number: number, in: step)
+        try seen.postpone(received, own: account, number: number, in: step)
         try receiver.recordDeferred(received, in: step)
     }
 
@@ -203,9 +206,9 @@ package struct InboundStep {
 
     private func isNew(_ message: InboundMessage, in step: borrowing Step) throws -> Bool {
         if BuiltInFault.markApart.isOn {
-            return seen.isNewApart(message, own: tables.jid, tables.store, in: step)
+            return seen.isNewApart(message, own: account, tables.store, in: step)
         }
-        return try seen.isNew(message, own: tables.jid, in: step)
+        return try seen.isNew(message, own: account, in: step)
     }
 
     /// The message itself, taken out of what it came in; nil when there is nothing to deliver.
@@ -233,8 +236,8 @@ package struct InboundStep {
     /// until the room has sent the message back.
     private func isEcho(_ message: Message, in step: borrowing Step) throws -> Bool {
         let isInRoom = message.type == .groupchat
-        guard let id = message.originID, !id.isEmpty, isInRoom || message.from?.bare == own.bare,
-            try seen.wasSent(id, own: own, in: step)
+        guard let id = message.originID, !id.isEmpty, isInRoom || message.from?.bare == account,
+            try seen.wasSent(id, own: tables.jid, in: step)
         else { return false }
         guard isInRoom else { return true }
         let hasOrigin = message.element.child("origin-id", Namespaces.sid)?["id"] != nil

@@ -34,12 +34,12 @@ extension SessionOpening {
         return .bound(session, failed: failed)
     }
 
-    /// Throws unless the address is that of the account.
+    /// Throws unless the address is one of the account: the server prepares it by rules of its own (XEP-0388 section 2.6).
     private func check(_ address: JID?) throws {
         guard let address else { return }
         let isExpected =
             configuration.jid.local == nil
-            ? address.domain == domain : address.bare == configuration.jid
+            ? address.domainJID.isForm(of: configuration.jid) : address.bare.isForm(of: configuration.jid)
         guard isExpected else {
             throw AccountError(
                 .protocolViolation,

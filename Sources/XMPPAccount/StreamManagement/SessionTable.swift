@@ -78,6 +78,12 @@ struct SessionTable {
         return state
     }
 
+    /// Returns the address bound in the last session.
+    func fullJID(in source: borrowing some Readable) throws(HandlerError) -> JID? {
+        try source.first("SELECT full_jid FROM session WHERE account = ?", account) { $0.optionalText(0) }?
+            .flatMap { try? JID(received: $0) }
+    }
+
     /// Returns the number of the session.
     func number(in step: borrowing Step) throws(HandlerError) -> Int64 {
         try step.first("SELECT number FROM session WHERE account = ?", account) { $0.integer(0) } ?? 0

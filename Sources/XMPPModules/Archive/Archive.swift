@@ -94,7 +94,7 @@ public struct Archive: Sendable {
         return try table.isInUse(archive, in: step)
     }
 
-    private var own: JID { account.configuration.jid.bare }
+    private var own: JID { account.address }
 
     /// A message came that could not be read, perhaps out of an archive that is being fetched.
     func recordUnread(_ stanza: Element, in step: borrowing Step) throws {

@@ -62,37 +62,41 @@ public struct ArchiveModule: LibraryModule, AccountModule {
 
     func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
-        try account.archive.catchUp(account.configuration.jid.bare, in: step)
+        let own = try account.ownAddress(in: step)
+        // What was fetched before the server had named the account is of the same archive.
+        if own != account.configuration.jid {
+            try ArchiveTable(account: account.id).rename(account.configuration.jid, to: own, in: step)
+        }
+        try account.archive.catchUp(own, in: step)
     }
 
     func unwrap(
         _ message: Message, for account: Account, in step: borrowing Step
     ) throws -> UnwrappedMessage {
         guard let result = message.element.child("result", Namespaces.mam) else { return .untouched }
-        let own = account.configuration.jid
-        let archive = message.from ?? own
+        let own = try account.ownAddress(in: step)
         let table = ArchiveTable(account: account.id)
+        let sender = message.from ?? own
         let forwarded = result.child("forwarded", Namespaces.forward)
         let storedAt = forwarded?.child("delay", Namespaces.delay)?["stamp"].flatMap { Timestamp($0) }
         // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
         let query = result["queryid"]
         guard let id = result["id"].flatMap(\.token), !id.isEmpty else {
-            if let query, try table.isUnderWay(query, of: archive, in: step) {
-                try table.recordUnread(in: archive, in: step)
+            if let query, try table.isUnderWay(query, of: sender, in: step) {
+                try table.recordUnread(in: sender, in: step)
             }
             return .refused("an archived message without an id that can be used")
         }
         guard let query,
-            try table.advance(archive, by: query, to: id, at: storedAt, in: step)
-                || table.record(id, by: query, of: archive, in: step)
+            let archive = try table.take(id, at: storedAt, by: query, from: sender, in: step)
                 // One that is not handled yet comes once more with a resumed stream, when its query may be over.
-                || account.isDeferred(id, of: archive, in: step)
+                ?? (account.isDeferred(id, of: sender, in: step) ? sender : nil)
         else { return .refused("an archived message that was not asked for") }
         guard let inner = forwarded?.child("message", Namespaces.client),
             let kept = try? Message(forwarded: inner, of: archive == own ? own : nil)
         else { return .refused("an archived message that cannot be read") }
         // A room's archive holds what was said there and nothing else.
-        guard archive == own || kept.from?.bare == archive else {
+        guard archive == own || kept.from?.bare.isForm(of: archive) == true else {
             return .refused("an archived message from elsewhere in the archive of \(archive)")
         }
         let now = step.now
@@ -128,7 +132,7 @@ public struct ArchiveModule: LibraryModule, AccountModule {
     /// Returns the marks from the last known place of each archive on, where duplicates start.
     func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
         let table = ArchiveTable(account: account.id)
-        let own = account.configuration.jid
+        let own = try account.ownAddress(in: step)
         var needed = NeededMarks(areAllNeeded: try table.isCatchingUp(in: step) || table.keepsPlace(in: step))
         if try account.archive.isInUse(own, in: step) {
             needed.since = try table.lastTime(in: own, in: step).map { $0 - ArchiveTable.overlap * 2 }

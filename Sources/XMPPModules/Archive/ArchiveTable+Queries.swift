@@ -28,6 +28,28 @@ extension ArchiveTable {
             archive.description)
     }
 
+    /// Notes a message that came for a query, and moves the place of a catch-up on.
+    ///
+    /// - Parameter sender: Who sent it. A server that writes the archive's address in another form sends under that; it knows the query,
+    ///   whose id nobody can guess.
+    /// - Returns: The archive as it was asked for; nil for a message that was not asked for.
+    func take(
+        _ id: ForeignText, at time: Timestamp?, by query: ForeignText, from sender: JID,
+        in step: borrowing Step
+    ) throws -> JID? {
+        if try advance(sender, by: query, to: id, at: time, in: step)
+            || record(id, by: query, of: sender, in: step)
+        {
+            return sender
+        }
+        let text = try step.first(
+            "SELECT jid FROM archive_query WHERE account = ? AND query = ?", account, query
+        ) { $0.text(0) }
+        guard let asked = try text.map({ try JID(received: $0) }), asked != sender, asked.isForm(of: sender)
+        else { return nil }
+        return try take(id, at: time, by: query, from: asked, in: step)
+    }
+
     /// Notes a message of a look back, or one that belongs to no place.
     ///
     /// - Returns: Whether an archive was asked for that.

@@ -238,6 +238,15 @@ package struct ArchiveTable {
         ) { Int($0.quantity(0)) } ?? 0
     }
 
+    /// Gives an archive the address that its server has for it, unless that is known, too.
+    func rename(_ archive: JID, to name: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.write(
+            """
+            UPDATE archive SET jid = ?3 WHERE account = ?1 AND jid = ?2
+                AND NOT EXISTS (SELECT 1 FROM archive AS other WHERE other.account = ?1 AND other.jid = ?3)
+            """, account, archive.description, name.description)
+    }
+
     /// The archives that wait for their turn and not for a better time, the account's own first.
     func waiting(own: JID, limit: Int, in step: borrowing Step) throws -> [JID] {
         let rows = try step.all(

@@ -228,8 +228,12 @@ public struct Chat: Sendable {
     /// JID.
     private func isRecipient(_ sender: JID?, of delivery: Delivery, in step: borrowing Step) throws -> Bool {
         if sender == delivery.peer { return true }
-        guard sender?.bare == delivery.peer.bare else { return false }
-        return try account.knownRoom(delivery.peer, in: step) == nil
+        // Only who got the message knows a random id, whatever the server calls them.
+        guard let sender,
+            sender.bare == delivery.peer.bare
+                || StanzaID.isRandom(delivery.id) && sender.bare.isForm(of: delivery.peer.bare)
+        else { return false }
+        return try sender.isForm(of: delivery.peer) || account.knownRoom(delivery.peer, in: step) == nil
     }
 
     /// It was not known to arrive in time: it is sent again, or given up.

@@ -77,7 +77,7 @@ public struct ChatModule: LibraryModule, AccountModule {
         let message = received.message
         guard received.source == .direct, message.id?.isEmpty == false,
             message.type != .groupchat, let from = message.from,
-            from.bare != received.account.configuration.jid
+            from.bare != received.account.address
         else { return false }
         switch receipts {
         case .everyone: return true

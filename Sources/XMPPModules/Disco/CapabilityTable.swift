@@ -1,5 +1,6 @@
 import Handlers
 import XMPPCore
+import XMPPTransport
 
 /// The features of entities, by the digest in their presence (XEP-0115).
 struct CapabilityTable {
@@ -35,7 +36,14 @@ struct CapabilityTable {
             ALTER TABLE entity ADD COLUMN node TEXT;
             ALTER TABLE entity ADD COLUMN asked INTEGER NOT NULL DEFAULT 0;
             """,
-        ], handlers: [CapabilitiesFetched.self])
+            """
+            -- One that nobody knew is not being asked for and has its timer. A verification by another hash than sha-1 has that in front
+            -- of it, and a colon.
+            ALTER TABLE capability_query ADD COLUMN is_running INTEGER NOT NULL DEFAULT 1;
+            ALTER TABLE capability_query ADD COLUMN has_timer INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE capability_query ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
+            """,
+        ], handlers: [CapabilitiesFetched.self, CapabilitiesDue.self])
 
     /// The maximum number of stored digests; the oldest are removed first.
     static let limit = 1000
@@ -45,6 +53,19 @@ struct CapabilityTable {
     static let queryLimit = 256
     /// The maximum size of the stored XML in bytes; usual ones have some thousand.
     static let longestInfo = 16_384
+
+    /// A digest of the longest function has 88 characters.
+    private static let longestVerification = 100
+
+    /// Returns the name of a digest; nil for one by a function that is not known, or that is too long.
+    static func verification(_ caps: Element) -> ForeignText? {
+        guard let hash = caps["hash"], let digest = caps["ver"], !digest.isEmpty,
+            digest.utf8.count <= longestVerification, !digest.utf8.contains(UInt8(ascii: ":")),
+            Crypto.knowsDigest(named: hash)
+        else { return nil }
+        let name = hash == "sha-1" ? digest : "\(hash):\(digest)"
+        return name.utf8.count <= longestVerification ? name : nil
+    }
 
     func forgetEntities(in step: borrowing Step) throws(HandlerError) {
         try step.write("DELETE FROM entity WHERE account = ?", account)
@@ -57,6 +78,13 @@ struct CapabilityTable {
         let verification: ForeignText
         /// The node, without the digest.
         let node: ForeignText?
+
+        /// The hash function and the digest that a verification stands for.
+        static func parts(of verification: ForeignText) -> (hash: ForeignText, digest: ForeignText) {
+            let parts = verification.utf8.split(separator: UInt8(ascii: ":"))
+                .map { ForeignText(String(decoding: $0, as: UTF8.self)) }
+            return parts.count == 2 ? (parts[0], parts[1]) : ("sha-1", verification)
+        }
     }
 
     /// - Returns: False when there are too many, or the address is too long for a key; nothing was changed then.
@@ -102,9 +130,59 @@ struct CapabilityTable {
         try step.execute(
             """
             INSERT INTO capability_query(account, verification)
-            SELECT ?1, ?2 WHERE (SELECT count(*) FROM capability_query WHERE account = ?1) < ?3
-            ON CONFLICT DO NOTHING
+            SELECT ?1, ?2 WHERE (SELECT count(*) FROM capability_query WHERE account = ?1 AND is_running = 1) < ?3
+            ON CONFLICT(account, verification) DO UPDATE SET is_running = 1 WHERE capability_query.is_running = 0
             """, account, verification, Self.queryLimit) == 1
+    }
+
+    /// Nobody has told what it stands for. It is to be asked for again, unless too many are.
+    ///
+    /// - Returns: After how long; nil when that is not to be scheduled.
+    func giveUp(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Duration? {
+        let state = try step.first(
+            """
+            UPDATE capability_query SET is_running = 0, failures = failures + 1
+            WHERE account = ?1 AND verification = ?2
+            RETURNING failures, has_timer, (SELECT count(*) FROM capability_query AS other
+                WHERE other.account = ?1 AND other.is_running = 0)
+            """, account, verification
+        ) { (failures: $0.quantity(0), hasTimer: $0.integer(1) != 0, waiting: $0.integer(2)) }
+        guard let state else { return nil }
+        guard state.waiting < Self.queryLimit else {
+            try endQuery(verification, in: step)
+            return nil
+        }
+        guard !state.hasTimer else { return nil }
+        try step.write(
+            "UPDATE capability_query SET has_timer = 1 WHERE account = ? AND verification = ?", account,
+            verification)
+        return min(Self.firstRetry * (1 << min(state.failures - 1, 16)), Self.longestRetry)
+    }
+
+    /// The wait before those who did not tell are asked again; each is twice as long as the one before.
+    private static let firstRetry = Duration.seconds(600)
+    /// No wait is longer.
+    private static let longestRetry = Duration.seconds(4 * 3600)
+
+    /// The timer of a digest has fired: all who have it may be asked again.
+    ///
+    /// - Returns: Whether it is to be asked for.
+    func startAgain(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
+        let isDue =
+            try step.execute(
+                """
+                UPDATE capability_query SET has_timer = 0, is_running = 1
+                WHERE account = ? AND verification = ? AND is_running = 0
+                """, account, verification) == 1
+        guard isDue else {
+            try step.write(
+                "UPDATE capability_query SET has_timer = 0 WHERE account = ? AND verification = ?", account,
+                verification)
+            return false
+        }
+        try step.write(
+            "UPDATE entity SET asked = 0 WHERE account = ? AND verification = ?", account, verification)
+        return true
     }
 
     func endQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) {

@@ -105,10 +105,26 @@ public struct DiscoInfo: Hashable, Sendable {
     /// are there twice, and texts with the separator in them (section 5.4, items 3.3 to 3.5), and what could be the same
     /// text cut elsewhere: features given as an identity, or as the type and the fields of a form.
     package var verification: ForeignText? {
-        let names = identities.map { identity in
-            [identity.category, identity.type, identity.language ?? "", identity.name ?? ""]
-                .map(\.string).joined(separator: "/").foreignText
-        }
+        verification(by: "sha-1", identities.sorted(by: Self.areOrdered))
+    }
+
+    /// Returns whether a verification string of somebody's presence stands for it.
+    ///
+    /// Identities are in the order of their parts (XEP-0115 section 5.1, item 2). Many sort the whole texts, which differs where a part
+    /// is the start of another one.
+    func isVerified(by verification: ForeignText, hash: ForeignText) -> Bool {
+        let byParts = identities.sorted(by: Self.areOrdered)
+        let byTexts = identities.sorted { $0.text < $1.text }
+        return self.verification(by: hash, byParts) == verification
+            || byParts != byTexts && self.verification(by: hash, byTexts) == verification
+    }
+
+    private static func areOrdered(_ one: Identity, _ other: Identity) -> Bool {
+        one.parts.lexicographicallyPrecedes(other.parts)
+    }
+
+    private func verification(by hash: ForeignText, _ identities: [Identity]) -> ForeignText? {
+        let names = identities.map(\.text)
         let fields = forms.flatMap(\.fields)
         let texts = names + features + fields.flatMap { [$0.name ?? ""] + $0.values }
         let types = forms.compactMap(\.formType)
@@ -116,7 +132,7 @@ public struct DiscoInfo: Hashable, Sendable {
             !texts.contains(where: { $0.utf8.contains(UInt8(ascii: "<")) }), identities.allSatisfy(\.isPlain),
             forms.allSatisfy({ $0.formType == nil || Self.isPlain($0) })
         else { return nil }
-        var parts = names.sorted() + features.sorted()
+        var parts = names + features.sorted()
         // A form without a hidden FORM_TYPE does not count (section 5.4, item 3.6).
         let counted = forms.filter { form in
             form.fields.contains { $0.name == "FORM_TYPE" && ($0.type == nil || $0.type == "hidden") }
@@ -130,7 +146,7 @@ public struct DiscoInfo: Hashable, Sendable {
             }
         }
         let text = parts.map { $0.string + "<" }.joined()
-        return ForeignText(Crypto.base64(Crypto.digest(.sha1, Array(text.utf8))))
+        return Crypto.digest(named: hash, Array(text.utf8)).map { ForeignText(Crypto.base64($0)) }
     }
 
     /// The features that are no namespaces (XEP-0030's registry).
@@ -162,6 +178,11 @@ public struct DiscoItem: Hashable, Sendable {
 }
 
 extension DiscoInfo.Identity {
+    fileprivate var parts: [ForeignText] { [category, type, language ?? "", name ?? ""] }
+
+    /// Its text in a verification string (XEP-0115 section 5.1).
+    fileprivate var text: ForeignText { parts.map(\.string).joined(separator: "/").foreignText }
+
     /// Whether it cannot be a feature: its parts do not hold what parts them, and its category is no scheme.
     fileprivate var isPlain: Bool {
         ![category, type, language ?? ""].contains { text in

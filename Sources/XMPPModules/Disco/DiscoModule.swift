@@ -106,8 +106,7 @@ public struct DiscoModule: LibraryModule, AccountModule {
         let table = CapabilityTable(account: account.id)
         guard try mayBeAsked(from, by: account, in: step) else { return }
         guard presence.type == nil, let caps = presence.element.child("c", Namespaces.caps),
-            caps["hash"] == "sha-1", let node = caps["node"], let verification = caps["ver"],
-            !verification.isEmpty, verification.utf8.count <= Self.longestVerification
+            let node = caps["node"], let verification = CapabilityTable.verification(caps)
         else { return try table.forget(from, in: step) }
         // One that is too long for a name is left out: an entity tells without it, too.
         let claim = CapabilityTable.Claim(jid: from, verification: verification, node: node.token)
@@ -130,9 +129,6 @@ public struct DiscoModule: LibraryModule, AccountModule {
         return try account.knownRoom(jid, in: step).map { $0.state == .joining || $0.state == .joined }
             ?? false
     }
-
-    /// A digest is 28 characters long.
-    private static let longestVerification = 100
 }
 
 extension Account {
@@ -223,28 +219,56 @@ struct CapabilitiesFetched: Handler {
         // XEP-0115 section 5.4: one that does not fit its digest is not kept, or anybody could speak for all others. Another
         // entity with that digest may know better.
         if case .result(let payload?) = call.outcome, let info = DiscoInfo(payload),
-            info.verification == verification
+            case let (hash, digest) = CapabilityTable.Claim.parts(of: verification),
+            info.isVerified(by: digest, hash: hash)
         {
             try table.learn(verification, info, in: step)
-        } else if try !table.isKnown(verification, in: step),
-            let next = try table.unasked(verification, in: step)
-        {
-            return try account.usingReserve(in: step) { try table.ask(next, by: account, in: step) }
+            return try table.endQuery(verification, in: step)
         }
-        try table.endQuery(verification, in: step)
+        try table.askNext(verification, by: account, in: step)
+    }
+}
+
+/// The time has come to ask again those who have a digest.
+struct CapabilitiesDue: Handler {
+    static let id = "disco.capabilities-due"
+    var verification: String
+
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        let account = try call.context.account
+        let table = CapabilityTable(account: account.id)
+        let verification = ForeignText(verification)
+        guard try table.startAgain(verification, in: call.step) else { return }
+        guard try table.unasked(verification, in: call.step) != nil else {
+            return try table.endQuery(verification, in: call.step)
+        }
+        try table.askNext(verification, by: account, in: call.step)
     }
 }
 
 extension CapabilityTable.Claim {
     /// The request for what the digest stands for, which repeats text of the entity.
     fileprivate var question: IQ {
-        let node = node.map { ForeignText("\($0)#\(verification)") }
+        let node = node.map { ForeignText("\($0)#\(Self.parts(of: verification).digest)") }
         let query = Element("query", namespace: Namespaces.discoInfo, attributes: ["node": node])
         return IQ(type: .get, to: jid, id: StanzaID.random(), payload: query)
     }
 }
 
 extension CapabilityTable {
+    /// Asks another entity with that digest; when none is left, all of them again after some minutes.
+    fileprivate func askNext(
+        _ verification: ForeignText, by account: Account, in step: borrowing Step
+    ) throws {
+        if try isKnown(verification, in: step) { return try endQuery(verification, in: step) }
+        if let next = try unasked(verification, in: step) {
+            return try account.usingReserve(in: step) { try ask(next, by: account, in: step) }
+        }
+        guard let wait = try giveUp(verification, in: step) else { return }
+        try step.schedule(
+            CapabilitiesDue(verification: verification.string).durable, after: wait, in: account.scope)
+    }
+
     /// Asks an entity what its digest stands for.
     fileprivate func ask(_ claim: Claim, by account: Account, in step: borrowing Step) throws {
         try recordAsked(claim.jid, in: step)

@@ -91,6 +91,23 @@ struct RoomCheckAbandoned: Handler {
     }
 }
 
+/// A room has answered under the address that its service has for it. The id of the request was random, so nobody else can have.
+struct RoomNamed: Handler {
+    static let id = "rooms.named"
+    var room: JID
+    /// The attempt to join it.
+    var ticket: String
+
+    func run(_ call: borrowing Call<IQReply>) throws {
+        let rooms = call.account.rooms
+        guard let name = call.iq.from, name.isBare, name != room,
+            let known = try rooms.table.room(room, in: call.step), known.jid == room,
+            known.state == .joining, known.ticket == ticket
+        else { return }
+        _ = try rooms.signs.rename(known, to: name, in: call.step)
+    }
+}
+
 /// The service has answered whether it has made a new room.
 struct RoomSetUp: Handler {
     static let id = "rooms.set-up"

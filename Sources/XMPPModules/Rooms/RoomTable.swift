@@ -90,10 +90,14 @@ struct RoomTable {
             -- Whether the account has come in and the room has not ended its history.
             ALTER TABLE room ADD COLUMN in_history INTEGER NOT NULL DEFAULT 0;
             """,
+            """
+            -- The address that the program gave, where the service writes it otherwise; `jid` is that of the service.
+            ALTER TABLE room ADD COLUMN asked_jid TEXT;
+            """,
         ],
         handlers: [
             RoomJoinEnded.self, RoomJoinUnanswered.self, RoomSilence.self, RoomChecked.self,
-            RoomCheckAbandoned.self, RoomSetUp.self, RoomBacklog.self,
+            RoomCheckAbandoned.self, RoomSetUp.self, RoomBacklog.self, RoomNamed.self,
         ])
 
     // MARK: Reading
@@ -103,12 +107,16 @@ struct RoomTable {
         joined_at, asked_nick, in_history
         """
 
-    private static func select(_ condition: String) -> String {
+    static func select(_ condition: String) -> String {
         "SELECT \(columns) FROM room WHERE account = ? AND \(condition) ORDER BY jid"
     }
 
+    /// - Parameter jid: The room's address as its service writes it, or as the program has asked for it.
     func room(_ jid: JID, in source: borrowing some Readable) throws -> Room? {
-        try source.first(Self.select("jid = ?"), account, jid.description, read: Stored.init)?.room
+        let room = try source.first(Self.select("jid = ?"), account, jid.description, read: Stored.init)?.room
+        guard room == nil, jid.hasOtherForm else { return room }
+        return try source.first(Self.select("asked_jid = ?"), account, jid.description, read: Stored.init)?
+            .room
     }
 
     func all(in source: borrowing some Readable) throws -> [Room] {
@@ -150,7 +158,7 @@ struct RoomTable {
     }
 
     /// A row before its addresses are read.
-    private struct Stored {
+    struct Stored {
         let jid, state, ticket: String
         let nick: ForeignText
         let subjectBy: String?

@@ -84,7 +84,7 @@ extension Rooms {
         _ invite: Element, in x: Element, from: JID, _ element: Element, _ sentAt: Timestamp,
         in step: borrowing Step
     ) throws -> Bool {
-        guard from.isBare, from.local != nil, from != account.configuration.jid.bare else {
+        guard from.isBare, from.local != nil, from != account.address else {
             ignore(element, "\(from) is no room and cannot invite into one", after: step)
             return true
         }

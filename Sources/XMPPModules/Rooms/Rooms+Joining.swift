@@ -22,6 +22,7 @@ extension Rooms {
         if let password = room.password {
             x.append(Element("password", namespace: Namespaces.muc, text: password))
         }
+        try signs.askForName(of: room, in: step)
         account.log(
             .info, .rooms,
             "\(room.jid): asks to be let in as \(room.nick)\(room.cursor == nil ? "" : ", with what came since the last time")",

@@ -9,7 +9,7 @@ extension Rooms {
         let isOfRoom =
             presence.element.child("x", Namespaces.mucUser) != nil
             || presence.element.child("x", Namespaces.muc) != nil
-        guard let room = try table.room(from.bare, in: step), room.state != .left else {
+        guard let room = try signs.room(of: presence, from.bare, isOfRoom: isOfRoom, in: step) else {
             if isOfRoom { ignore(presence.element, "\(from.bare) is no room of this account", after: step) }
             return
         }

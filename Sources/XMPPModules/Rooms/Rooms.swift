@@ -56,7 +56,7 @@ public struct Rooms: Sendable {
     /// - Returns: The occupants, the account among them.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func occupants(of room: JID, in source: borrowing some Readable) throws -> [RoomOccupant] {
-        try table.occupants(of: room.bare, in: source)
+        try table.occupants(of: table.room(room.bare, in: source)?.jid ?? room.bare, in: source)
     }
 
     /// Returns the occupant with a nickname.
@@ -114,17 +114,18 @@ public struct Rooms: Sendable {
         try table.removeInvitation(into: room, in: step)
         let ticket = StanzaID.random()
         let known = try table.room(room, in: step)
+        let jid = known?.jid ?? room
         if let known, known.state == .joined {
             try end(bind(known, ticket, then, timeout, in: step), known, .joined, in: step)
-            report(room, .joined(nick: known.nick, isNew: false), ticket: ticket, after: step)
+            report(jid, .joined(nick: known.nick, isNew: false), ticket: ticket, after: step)
             return ticket
         }
         if let known, known.state != .left { try abandon(known, in: step) }
         try table.want(
-            room, nick: nick, password: password?.foreignText, history: history, configures: configures,
+            jid, nick: nick, password: password?.foreignText, history: history, configures: configures,
             ticket: ticket, in: step)
-        guard let wanted = try table.room(room, in: step) else { return ticket }
-        try table.set(waiter: bind(wanted, ticket, then, timeout, in: step), room, in: step)
+        guard let wanted = try table.room(jid, in: step) else { return ticket }
+        try table.set(waiter: bind(wanted, ticket, then, timeout, in: step), jid, in: step)
         if try account.hasOpenStream(in: step) { try ask(wanted, in: step) }
         return ticket
     }

@@ -42,7 +42,7 @@ public struct VCardFetch: Sendable {
     init(of jid: JID?, _ reply: IQReply) {
         account = reply.account
         asked = jid
-        self.jid = jid ?? reply.account.configuration.jid
+        self.jid = jid ?? reply.account.address
         self.reply = reply
         outcome =
             switch reply.outcome {

@@ -85,6 +85,30 @@ package enum Crypto {
         return digest
     }
 
+    /// The functions that others may choose, by their names in the IANA registry "Hash Function Textual Names" and in OpenSSL. MD5 is
+    /// none: two texts of one digest can be made.
+    private static let named = [
+        "sha-1": "SHA1", "sha-224": "SHA2-224", "sha-256": "SHA2-256", "sha-384": "SHA2-384",
+        "sha-512": "SHA2-512",
+    ]
+
+    /// Returns whether ``digest(named:_:)`` knows a function.
+    package static func knowsDigest(named name: ForeignText) -> Bool { named[name.string] != nil }
+
+    /// Returns the digest of `bytes` by a function that others have chosen.
+    ///
+    /// - Parameter name: The function's name in the IANA registry "Hash Function Textual Names".
+    /// - Returns: Nil for a function that is not known here.
+    package static func digest(named name: ForeignText, _ bytes: [UInt8]) -> [UInt8]? {
+        OpenSSL.start
+        guard let name = named[name.string], let function = EVP_MD_fetch(nil, name, nil) else { return nil }
+        defer { EVP_MD_free(function) }
+        var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+        var count: UInt32 = 0
+        guard EVP_Digest(bytes, bytes.count, &digest, &count, function, nil) == 1 else { return nil }
+        return Array(digest.prefix(Int(count)))
+    }
+
     /// Returns the HMAC (RFC 2104) of a message with a secret key.
     package static func hmac(_ hash: Hash, key: SecretBytes, _ message: [UInt8]) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: hash.size) { code, count in

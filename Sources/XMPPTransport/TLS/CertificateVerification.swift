@@ -8,20 +8,22 @@ final class CertificateVerification {
     struct Failure: Hashable {
         /// X509_V_ERR_…
         let code: Int32
-        /// The DNS names and addresses in the certificate.
+        /// The names in the certificate.
         var names: [String] = []
         /// First and last moment of validity, in UTC.
         var notBefore = "", notAfter = ""
     }
 
     private var noted: Failure?
+    /// The domain, unless it is an address.
+    private var domain: String?
 
     /// Requires a certificate for `domain`: a host name (then also sent as server name indication) or an IP
     /// address.
     ///
-    /// The certificate's subjectAltName must have the name; the subject's common name is not looked at
-    /// and a wildcard matches only a whole leftmost label (RFC 6125 sections 6.4.3 and 6.4.4, RFC 6120
-    /// section 13.7.2.1).
+    /// The certificate's subjectAltName must have the name: as DNS-ID, SRV-ID or XmppAddr, or as an IP address
+    /// (RFC 6120 section 13.7.1.2). The subject's common name is not looked at (RFC 9525),
+    /// and a wildcard matches only a whole leftmost label (RFC 6125 section 6.4.3).
     func requireName(_ domain: String, on ssl: OpaquePointer) throws(TransportError) {
         ERR_clear_error()
         let parameters = SSL_get0_param(ssl)
@@ -37,12 +39,30 @@ final class CertificateVerification {
                     .tlsFailed,
                     "\"\(domain)\" cannot be a domain that a certificate names; check the account's address.")
             }
+            self.domain = name
         }
         SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())
         SSL_set_verify(ssl, SSL_VERIFY_PEER) { isGood, store in
-            if isGood != 1, let store { CertificateVerification.record(store) }
+            guard isGood != 1, let store, let owner = CertificateVerification.owner(of: store) else {
+                return isGood
+            }
+            if owner.isNamedOtherwise(in: store) {
+                X509_STORE_CTX_set_error(store, X509_V_OK)
+                return 1
+            }
+            owner.record(store)
             return isGood  // Only noted: whether it is good is OpenSSL's decision.
         }
+    }
+
+    /// Returns whether OpenSSL, which compares DNS-IDs, refuses a certificate that names the service in another way.
+    ///
+    /// Not below an authority that may issue for some domains only: that restricts the names that OpenSSL knows, and no others.
+    private func isNamedOtherwise(in store: OpaquePointer) -> Bool {
+        guard let domain, X509_STORE_CTX_get_error(store) == X509_V_ERR_HOSTNAME_MISMATCH,
+            let certificate = X509_STORE_CTX_get0_cert(store), dh_has_name_constraints(store) == 0
+        else { return false }
+        return ServerIdentifiers(of: certificate).isService(of: domain)
     }
 
     /// Returns the reason why verification failed; nil if it did not.
@@ -52,32 +72,21 @@ final class CertificateVerification {
         return noted?.code == result ? noted : Failure(code: result)
     }
 
-    private static func record(_ store: OpaquePointer) {
+    private static func owner(of store: OpaquePointer) -> CertificateVerification? {
         guard let ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
             let owner = SSL_get_ex_data(OpaquePointer(ssl), 0)
-        else { return }
-        var failure = Failure(code: X509_STORE_CTX_get_error(store))
-        if let certificate = X509_STORE_CTX_get_current_cert(store) {
-            failure.names = subjectNames(of: certificate)
-            failure.notBefore = text(of: X509_get0_notBefore(certificate))
-            failure.notAfter = text(of: X509_get0_notAfter(certificate))
-        }
-        Unmanaged<CertificateVerification>.fromOpaque(owner).takeUnretainedValue().noted = failure
+        else { return nil }
+        return Unmanaged<CertificateVerification>.fromOpaque(owner).takeUnretainedValue()
     }
 
-    static func subjectNames(of certificate: OpaquePointer) -> [String] {
-        guard let extensions = X509_get_ext_d2i(certificate, NID_subject_alt_name, nil, nil) else {
-            return []
+    private func record(_ store: OpaquePointer) {
+        var failure = Failure(code: X509_STORE_CTX_get_error(store))
+        if let certificate = X509_STORE_CTX_get_current_cert(store) {
+            failure.names = ServerIdentifiers(of: certificate).all
+            failure.notBefore = Self.text(of: X509_get0_notBefore(certificate))
+            failure.notAfter = Self.text(of: X509_get0_notAfter(certificate))
         }
-        let names = OpaquePointer(extensions)
-        defer { GENERAL_NAMES_free(names) }
-        return (0..<dh_GENERAL_NAMES_count(names)).compactMap { index in
-            guard let name = dh_GENERAL_NAMES_at(names, index), name.pointee.type == GEN_DNS,
-                let text = name.pointee.d.dNSName, let bytes = ASN1_STRING_get0_data(text)
-            else { return nil }
-            let buffer = UnsafeBufferPointer(start: bytes, count: Int(ASN1_STRING_length(text)))
-            return String(decoding: buffer, as: UTF8.self)
-        }
+        noted = failure
     }
 
     static func text(of time: UnsafePointer<ASN1_TIME>?) -> String {

@@ -28,14 +28,18 @@ final class RefreshAccount {
         }
     }
 
-    init(handlers: [any Handler.Type] = RefreshAccount.handlers) throws {
+    init(
+        handlers: [any Handler.Type] = RefreshAccount.handlers, modules: [any AccountModule] = []
+    ) throws {
         folder = try TemporaryFolder()
         let clock = clock
         store = try HandlerStore(
             path: folder.path + "/store.db", registry: HandlerRegistry(handlers),
             schemas: Account.schemas + OmemoService.schemas + [Self.notes],
             time: TimeSource(wall: { Timestamp(milliseconds: clock.now) }))
-        offline = try OfflineAccount(store: store)
+        var configuration = AccountConfiguration(jid: try JID("alice@example.test"), password: "unused")
+        configuration.modules = modules
+        offline = try OfflineAccount(configuration, store: store)
     }
 
     var account: Account { offline.account }

@@ -120,4 +120,91 @@ import XMPPCore
             #expect(try fed.store.number("SELECT max(length(coalesce(node, ''))) FROM entity") < 2000)
         }
     }
+
+    // MARK: Failures, and other hashes
+
+    @Test("X34 those who did not tell are asked again after minutes, later and later, until one does")
+    func again() async throws {
+        try await withFed(DiscoModule()) { fed in
+            for name in Self.names { try fed.receive(presence(name)) }
+            for round in 0..<3 {
+                for _ in Self.names {
+                    let query = try #require(try query(fed))
+                    try fail(fed, "error", query.id, query.to)
+                }
+                #expect(try query(fed) == nil)
+                let due = "FROM handler WHERE name = 'disco.capabilities-due'"
+                #expect(try fed.store.number("SELECT (due - bound_at) / 1000 \(due)") == 600 << Int64(round))
+                try fed.store.change("UPDATE handler SET due = 1 WHERE name = 'disco.capabilities-due'")
+                _ = try fed.account.runner.runDue()
+                #expect(try fed.store.number("SELECT count(*) \(due)") == 0)
+            }
+            let query = try #require(try query(fed))
+            try answer(fed, query.id, query.to, Self.info)
+            #expect(try known(fed) == Self.names)
+            #expect(try fed.store.number("SELECT count(*) FROM capability_query") == 0)
+            #expect(
+                try fed.store.number("SELECT count(*) FROM handler WHERE name = 'disco.capabilities-due'")
+                    == 0)
+        }
+    }
+
+    /// Of `info`, as another implementation has computed them.
+    private static let digests: [(hash: String, digest: String)] = [
+        ("sha-1", "A4Bum1irWKL/IGnaj9pFhm9Iy24="), ("sha-224", "g7PHrfw8C5PG7HUDnJ3leI5yXK3i2hkA7/u7hw=="),
+        ("sha-256", "W7SMZo215QxuFFvbmgUkbxS+F/nk6SPtmJCQNJOYza0="),
+        ("sha-384", "N1zxjy8DANBEUrDIt59SOW54oY5usIoIFNdueIP4wQ9R07JGRDrXqNl2CNINbz2e"),
+        (
+            "sha-512",
+            "svYAdYf4NsSXNKsqOhWgyCJfeLlCQtXIJycauEgG4y6Far4PySDr6MwFoZoxjMypTdlKuku09EyIwUEnVuMlcg=="
+        ),
+    ]
+
+    @Test(
+        "X37 capabilities by each hash that is in use are asked for by their node, and checked by that hash")
+    func hashes() async throws {
+        try await withFed(DiscoModule()) { fed in
+            for (hash, digest) in Self.digests {
+                try fed.receive(
+                    """
+                    <presence from='\(address("romeo"))' to='\(FedAccount.full)'><c xmlns='\(Namespaces.caps)' hash='\(hash)' \
+                    node='urn:romeo' ver='\(digest)'/></presence>
+                    """)
+                let query = try #require(try query(fed), "\(hash)")
+                #expect(query.node == ForeignText("urn:romeo#\(digest)"))
+                try answer(fed, query.id, query.to, Self.info)
+                #expect(try known(fed) == ["romeo"], "\(hash)")
+            }
+            for (hash, digest) in [
+                ("md5", "dEX92JPhXFx3x6CceK738Q=="), ("sha-256", Self.digests[0].digest),
+                ("sha-1", Self.digests[2].digest),
+            ] {
+                try fed.receive(
+                    """
+                    <presence from='\(address("nurse"))' to='\(FedAccount.full)'><c xmlns='\(Namespaces.caps)' hash='\(hash)' \
+                    node='urn:nurse' ver='\(digest)'/></presence>
+                    """)
+                if let query = try query(fed) { try answer(fed, query.id, query.to, Self.info) }
+                #expect(try known(fed) == ["romeo"], "\(hash) is not known, or has another digest")
+            }
+        }
+    }
+
+    @Test(
+        "X37 identities are in the order of their parts, or of their whole texts as many have it; all is by bytes"
+    )
+    func order() throws {
+        let info = DiscoInfo(
+            identities: [
+                .init(category: "client-x", type: "pc", name: "Z"),
+                .init(category: "client", type: "pc", name: "a"),
+                .init(category: "client", type: "pc", name: "Ä", language: "de"),
+                .init(category: "client", type: "pc", name: "Z"),
+            ],
+            features: ["urn:\u{10000}", "urn:\u{FFFD}", "urn:b", "urn:B"])
+        #expect(info.isVerified(by: "MGJVufWllWmNBAXNlzm+xCLrojQ=", hash: "sha-1"))
+        #expect(info.isVerified(by: "zLZyv72M3TXPztX9pYxzQDnVr1k=", hash: "sha-1"))
+        #expect(info.verification == "MGJVufWllWmNBAXNlzm+xCLrojQ=")
+        #expect(!info.isVerified(by: "hB7vwB5eQtEuKnm4G0e6xBpgars=", hash: "sha-1"))
+    }
 }

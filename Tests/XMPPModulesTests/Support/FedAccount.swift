@@ -16,17 +16,20 @@ final class FedAccount {
     let offline: OfflineAccount
     var account: Account { offline.account }
 
-    init(_ modules: [any AccountModule]) throws {
+    /// - Parameters:
+    ///   - configured: The address that the program gives.
+    ///   - full: The address that the server has assigned.
+    init(_ modules: [any AccountModule], configured: String = own, assigned full: String = full) throws {
         folder = try TemporaryFolder()
         store = try HandlerStore(
             path: folder.path + "/app.db",
             registry: HandlerRegistry(TestApp.handlers + ModulesApp.handlers + [Taken.self]),
             schemas: Account.schemas + [TestApp.schema])
-        var configuration = AccountConfiguration(jid: try JID(Self.own), password: "none")
+        var configuration = AccountConfiguration(jid: try JID(configured), password: "none")
         configuration.modules = modules
         offline = try OfflineAccount(configuration, store: store, resource: "phone")
         try step { step in
-            try step.execute("UPDATE session SET number = 1, open_number = 1, full_jid = ?", Self.full)
+            try step.execute("UPDATE session SET number = 1, open_number = 1, full_jid = ?", full)
             try account.listeners.set("message", key: "test", to: Taken().durable, in: step)
         }
     }
@@ -64,8 +67,11 @@ final class FedAccount {
 }
 
 /// Runs a test with an account that is closed in any case.
-func withFed(_ modules: any AccountModule..., body: (FedAccount) throws -> Void) async throws {
-    let fed = try FedAccount(modules)
+func withFed(
+    _ modules: any AccountModule..., configured: String = FedAccount.own,
+    assigned full: String = FedAccount.full, body: (FedAccount) throws -> Void
+) async throws {
+    let fed = try FedAccount(modules, configured: configured, assigned: full)
     let result = Result { try body(fed) }
     await fed.close()
     try result.get()
