@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-// Function-like macros over a bit mask.
-static inline int dh_ares_reads(int bits, int index) { return ARES_GETSOCK_READABLE(bits, index) != 0; }
-static inline int dh_ares_writes(int bits, int index) { return ARES_GETSOCK_WRITABLE(bits, index) != 0; }
+// Function-like macros over a bit mask, without their shift into the sign of an int.
+static inline int dh_ares_reads(int bits, int index) { return (unsigned)bits >> index & 1; }
+static inline int dh_ares_writes(int bits, int index) { return (unsigned)bits >> (index + ARES_GETSOCK_MAXNUM) & 1; }
 // A macro of another type than the functions take.
 static const ares_socket_t dh_ares_no_socket = ARES_SOCKET_BAD;
 
