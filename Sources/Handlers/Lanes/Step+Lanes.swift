@@ -86,7 +86,7 @@ extension Lanes {
             caller: handlers.caller(of: handler.storedName))
         let arrival = try arrival(at: place)
         (row.due, row.relations) = (arrival.start, .inLane)
-        let id = try handlers.bind(row)
+        let id = try handlers.bind(&row)
         try addCalled(id, in: row.scope, arrival)
         return id
     }

@@ -81,10 +81,10 @@ struct HandlerCalls: TransactionTable {
                 let definition = try definition(of: nested)
                 guard case .inStep(let body) = definition.body, canRunHere(definition) else {
                     // It cannot run in this step, so it becomes a handler of its own, which a runner calls.
-                    let row = try handlers.row(
+                    var row = try handlers.row(
                         of: nested, toBeCalledWith: context, StoredCall(.result, overrides: overrides),
                         caller: Caller(definition))
-                    _ = try handlers.bind(row)
+                    _ = try handlers.bind(&row)
                     return
                 }
                 try body(Invocation(stored: nested, overrides: overrides, context: context), transaction)

@@ -22,7 +22,8 @@ struct HandlerRow {
     var reason: StoredReason?
     /// The number of bytes in the row of a call of a standing handler.
     var size: Int?
-    var relations: Relations = []
+    // An empty literal would be made by a loop over nothing, for each handler.
+    var relations = Relations(rawValue: 0)
     /// What the program calls it, and its chain with a limit; in tables of their own.
     var key: String?
     var chain: Int64?

@@ -28,8 +28,9 @@ struct HandlerTable: TransactionTable {
     }
 
     /// Stores a new handler with its key, and with what features add to it.
-    func bind(_ new: HandlerRow) throws(HandlerError) -> AnyHandlerID {
-        var row = new
+    ///
+    /// - Parameter row: Lent, as a copy of it would cost more than the rest.
+    func bind(_ row: inout HandlerRow) throws(HandlerError) -> AnyHandlerID {
         if transaction.mayBindInChain(row.kind) { row.relations.insert(.inChain) }
         try forEachFeature(of: row.relations) { (feature) throws(HandlerError) in
             try feature.prepare(&row)
@@ -46,7 +47,7 @@ struct HandlerTable: TransactionTable {
 
     func bind<Context>(
         _ handler: Durable<Context>, kind: Kind, timing: Timing = Timing(), key: String? = nil,
-        relations: Relations = []
+        relations: Relations = Relations(rawValue: 0)
     ) throws(HandlerError) -> AnyHandlerID {
         try NameBounds.check(handler.name, of: "a handler")
         try NameBounds.check(timing.scope?.rawValue, of: "a scope")
@@ -64,7 +65,7 @@ struct HandlerTable: TransactionTable {
                 monotonic: transaction.monotonic
                     + min(.milliseconds(timeout.milliseconds), ConnectedTime.tick))
         }
-        return try bind(row)
+        return try bind(&row)
     }
 
     /// The row of a handler together with the call that a runner makes, at once: of one that cannot run in this step.
