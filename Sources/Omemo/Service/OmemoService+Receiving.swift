@@ -7,8 +7,7 @@ import XMPPModules
 extension OmemoService {
     /// Lets a stored handler receive every decrypted message, in whatever process receives it.
     ///
-    /// It runs inside the step that decrypts: the ratchet, what the handler writes and the account's handled count
-    /// commit
+    /// It runs inside the step that decrypts: the ratchet, what the handler writes and the account's received count commit
     /// together. If it throws, all of that is undone; the message is kept, still encrypted, and taken again later.
     ///
     /// - Parameters:

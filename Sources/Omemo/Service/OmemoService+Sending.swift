@@ -111,9 +111,7 @@ extension OmemoService {
         }
     }
 
-    /// Sends a message, or gives it up.
-    ///
-    /// - Returns: False when something must be fetched first; it was asked for.
+    /// Sends a message, or gives it up. Returns false when something must be fetched first; it was asked for.
     private func attempt(
         _ draft: OmemoDraft, _ own: OwnIdentity, _ acknowledged: Durable<StanzaAcknowledged>?,
         _ handler: HandlerID<OmemoSending>?, in step: borrowing Step

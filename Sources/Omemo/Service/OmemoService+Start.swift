@@ -14,8 +14,7 @@ extension OmemoService {
     /// Makes this account able to encrypt: makes the own device, publishes it, and takes encrypted messages in from
     /// now on.
     ///
-    /// Call it at every start of a main program, before or after connecting. It returns once everything that can be
-    /// done
+    /// Call it at every start of a main program, before or after connecting. It returns once everything that can be done
     /// without an answer is committed; the answers finish it in whatever process receives them.
     ///
     /// - Throws: ``OmemoError`` `cryptoFailed`; ``/XMPPAccount/AccountError`` `missingModule` without

@@ -51,7 +51,6 @@ extension OmemoService {
             "DELETE FROM omemo_session WHERE account = ? AND jid = ?", account.id, jid.bare.description)
         try step.write(
             "DELETE FROM omemo_fetch WHERE account = ? AND jid = ? AND device <> 0 AND is_running = 0",
-            account.id,
-            jid.bare.description)
+            account.id, jid.bare.description)
     }
 }
