@@ -18,15 +18,9 @@ struct FailedRow: Error {
     /// One without which a row of another table leads nowhere.
     init(dangling handler: AnyHandlerID) {
         self.handler = handler
-        reason = StoredReason(Self.dangling)
+        reason = StoredReason(HandlerError.referredTo)
         mostTries = 1
     }
-
-    /// The error of a handler without whose row another one leads nowhere.
-    static let dangling = HandlerError(
-        .sql,
-        "another row refers to this handler, so that it cannot end by itself; end it where that row is deleted, or delete that row"
-    )
 }
 
 /// Rows that are passed over until the store is opened again: they fail each step, and cannot even be quarantined.

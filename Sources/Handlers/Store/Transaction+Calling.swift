@@ -192,7 +192,7 @@ extension Transaction {
                 claimed = stored
                 try goingDeeper { try checkingForeignKeys { caller = try run(stored, &context) } }
                 if isolated != nil, !hadDangling, connection.hasUnresolvedForeignKeys {
-                    throw FailedRow.dangling
+                    throw HandlerError.referredTo
                 }
                 return caller == nil
             }
@@ -204,7 +204,7 @@ extension Transaction {
             claimed = claimed ?? stayed
             guard claimed != nil else { throw error }
             let refers = stayed != nil && (error as? HandlerError)?.cause is ForeignKeyViolation
-            cause = .failed(refers ? FailedRow.dangling : error)
+            cause = .failed(refers ? HandlerError.referredTo : error)
         }
         guard let claimed else { return .ended }
         let own = registry.definition(named: claimed.name)?.retry

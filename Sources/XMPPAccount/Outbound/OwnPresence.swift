@@ -81,7 +81,7 @@ extension Account {
     func announceFeaturesAnyway(in step: borrowing Step) throws {
         do {
             try usingReserve(in: step) { try announceFeatures(in: step) }
-        } catch where !step.isUsable {
+        } catch  where !step.isUsable {
             throw error
         } catch {
             ignore(
