@@ -10,7 +10,7 @@ import XMPPTestKit
 
 /// Stanzas that the store refuses each time: each is counted, reported and answered, and the stream goes on.
 @Suite(.ownThread, .timeLimit(.minutes(2)), .engines(.sqlite, .postgres)) struct AccountUnstorableTests {
-    /// Whether a statement stores the call of a handler for a stanza whose id is or starts with `poison`.
+    /// Whether a statement stores the call of a handler for a stanza whose id starts with `poison`.
     private static func isPoisonedCall(_ sql: String, _ values: [SQLValue]) -> Bool {
         sql.hasPrefix("INSERT INTO handler(")
             && values.contains {

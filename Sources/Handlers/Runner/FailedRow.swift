@@ -18,7 +18,7 @@ struct FailedRow: Error {
     /// One without which a row of another table leads nowhere.
     init(dangling handler: AnyHandlerID) {
         self.handler = handler
-        reason = StoredReason(HandlerError.dangling)
+        reason = StoredReason(HandlerError.referredTo)
         mostTries = 1
     }
 }

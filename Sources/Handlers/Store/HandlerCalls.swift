@@ -183,7 +183,7 @@ struct HandlerCalls: TransactionTable {
                     try transaction.checkingForeignKeys { caller = try run(stored, &context) }
                 }
                 if isolated != nil, !hadDangling, connection.hasUnresolvedForeignKeys {
-                    throw HandlerError.dangling
+                    throw HandlerError.referredTo
                 }
                 return caller == nil
             }
@@ -195,7 +195,7 @@ struct HandlerCalls: TransactionTable {
             claimed = claimed ?? stayed
             guard claimed != nil else { throw error }
             let refers = stayed != nil && (error as? HandlerError)?.cause is ForeignKeyViolation
-            cause = .failed(refers ? HandlerError.dangling : error)
+            cause = .failed(refers ? HandlerError.referredTo : error)
         }
         guard let claimed else { return .ended }
         let own = registry.definition(named: claimed.name)?.retry

@@ -73,11 +73,3 @@ func readOnlyError(_ path: String, _ reason: String) -> HandlerError {
         .databaseReadOnly,
         "the database \(path) cannot be written (\(reason)); check its permissions and those of its folder")
 }
-
-extension HandlerError {
-    /// The error of a handler without whose row another one leads nowhere.
-    static let dangling = HandlerError(
-        .sql,
-        "another row refers to this handler, so that it cannot end by itself; end it where that row is deleted, or delete that row"
-    )
-}

@@ -29,3 +29,11 @@ struct StoredReason: SQLConvertible {
         return String(decoding: bytes, as: UTF8.self).cut(toBytes: longest)
     }
 }
+
+extension HandlerError {
+    /// A handler cannot end, because a row of another table would lead nowhere without its own.
+    static let referredTo = HandlerError(
+        .sql,
+        "another row refers to this handler, so that it cannot end by itself; end it where that row is deleted, or delete that row"
+    )
+}
