@@ -89,6 +89,7 @@ struct SourceStatement {
             "jid = ?", "state = ?", "1 = 1", "state = 'wanted' AND tried_at IS NULL",
             "((state = 'joined' AND heard_at + ? <= ?) OR (state = 'wanted' AND tried_at + ? <= ?))",
         ],
+        "RoomTable+Forms.swift table": ["room_message", "occupant"],
         "SubscriptionTable.swift rule": [
             "account = ? AND jid = ?", "account = ? AND jid = ? AND asked <> 0",
         ],

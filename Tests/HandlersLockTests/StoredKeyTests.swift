@@ -79,6 +79,7 @@ import XMPPModules
         "delivery": ["stanza_id": .id, "peer": .bareAddress], "entity": ["jid": .address],
         "occupant": ["room": .bareAddress, "nick": .nickname],
         "pubsub_seen_item": ["service": .bareAddress, "item": .item],
+        "pubsub_typed_listener": [:],
         "push_registration": ["service": .address, "node": .ofProgram], "push_removal": [:],
         "room": ["jid": .bareAddress], "room_invitation": ["room": .bareAddress],
         "room_message": ["room": .bareAddress, "stanza_id": .id], "room_watch": [:], "roster": [:],

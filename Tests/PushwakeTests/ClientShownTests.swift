@@ -75,12 +75,14 @@ struct ClientShownTests {
         for isFirst in [true, false] {
             let listener = try home.listen("alice")
             if isFirst {
+                let shown = try listener.shown()
                 #expect(
-                    try listener.shown().hasSuffix(
-                        "\(room) bob@localhost invites into the room (Come): 'pushwake join \(room)'"))
+                    shown.hasSuffix(
+                        "\(room) bob@localhost invites into the room (Come): 'pushwake join \(room)'"), "\(shown)")
             }
             #expect(try home.run("send", as: "bob", ["alice@localhost", "next"], store: "other").status == 0)
-            #expect(try listener.shown().hasSuffix("bob@localhost: next"))
+            let shown = try listener.shown()
+            #expect(shown.hasSuffix("bob@localhost: next"), "\(shown)")
             listener.process.killAndWait()
         }
         let alice = try home.start("join", as: "alice", ["\(room)", "--json"])

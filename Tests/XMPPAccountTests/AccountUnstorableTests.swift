@@ -46,13 +46,20 @@ import XMPPTestKit
 
     @Test("R1 what shares a step with a stanza that cannot be stored happens once")
     func shared() async throws {
+        // A busy machine may do in several steps what came together.
+        for _ in 1...10 where try await share() { return }
+        Issue.record("no step was shared in ten tries")
+    }
+
+    /// - Returns: Whether the stanza that cannot be stored shared a step with others.
+    private func share() async throws -> Bool {
+        let replies = Kept(0)
         try await withRig { rig in
             let account = try await rig.connected()
             try await account.listen(as: "slow", TestApp.Received().durable)
             try await account.listen(as: "asking", TestApp.AskBack().durable)
             try await account.caughtUp()
             let ignored = account.ignored()
-            let replies = Kept(0)
             account.store.refuseRows { sql, values in
                 if sql.hasPrefix("INSERT INTO outbox"), values.contains(.text("reply-good")) {
                     replies.withLock { $0 += 1 }
@@ -62,6 +69,7 @@ import XMPPTestKit
             // While a handler holds up the loop, stanzas and a command gather.
             let key = "shared-\(TestEngine.isPostgres)"
             TestApp.told.withLock { $0[key] = "0" }
+            TestApp.waiting.withLock { _ = $0.remove(key) }
             rig.bot.send(rig.messageToAlice("m", "slow \(key) 1"))
             try await eventually { TestApp.waiting.withLock { $0.contains(key) } }
             rig.bot.send(rig.messageToAlice("good", "hello"))
@@ -96,10 +104,9 @@ import XMPPTestKit
                     "back-m", "back-good", "back-last",
                 ])
             #expect(ignored.withLock { $0.count } == 1)
-            // It did share the step that failed.
-            #expect(replies.withLock { $0 } > 1)
             try await expectUnbroken(rig, account)
         }
+        return replies.withLock { $0 } > 1
     }
 
     /// A module that keeps messages in another store, which cannot be reached.

@@ -56,6 +56,7 @@ struct WorldBounds {
         case "handler": isAtRest ? 3 : bound + 30
         // The server shows the last item again when a session starts.
         case "pubsub_seen_item": min(messages, 64)
+        case "pubsub_typed_listener": 1
         // Endings of the application, of modules' requests at the start of a session, of relays in chains, and of archive pages.
         case "ending", "ending_detail": rowsOfHandler * bound + 6 * lives + pages + (addition == nil ? 0 : 20)
         // A message is stored with its id and its places in archives. A sent message has marks, too.

@@ -30,6 +30,8 @@ final class FedAccount {
         offline = try OfflineAccount(configuration, store: store, resource: "phone")
         try step { step in
             try step.execute("UPDATE session SET number = 1, open_number = 1, full_jid = ?", full)
+            // As after a login.
+            _ = try account.ownAddress(in: step)
             try account.listeners.set("message", key: "test", to: Taken().durable, in: step)
         }
     }

@@ -15,7 +15,7 @@ import XMPPTransport
     }
 
     private static func srv(_ name: String) -> String { "otherName:1.3.6.1.5.5.7.8.7;IA5:\(name)" }
-    private static func xmpp(_ name: String) -> String { "otherName:1.3.6.1.5.5.7.8.5;UTF8:\(name)" }
+    private static func xmpp(_ name: String) -> String { "otherName:1.3.6.1.5.5.7.8.5;FORMAT:UTF8,UTF8:\(name)" }
 
     /// - Returns: The error of a client that wants that domain.
     private func refusal(
