@@ -42,7 +42,9 @@ public struct PubSubService: Sendable {
     /// ```
     ///
     /// A process that lacks them parks the answers it receives until one comes that has them.
-    public static let handlers: [any Handler.Type] = [PubSubAnswered.self]
+    public static let handlers: [any Handler.Type] = [
+        PubSubAnswered.self, EventItemsFetched.self, EventItemsDue.self,
+    ]
 }
 
 extension Account {

@@ -78,7 +78,7 @@ struct ClientShownTests {
                 let shown = try listener.shown()
                 #expect(
                     shown.hasSuffix(
-                        "\(room) bob@localhost invites into the room (Come): 'pushwake join \(room)'"), "\(shown)")
+                        "\(room) Robert invites into the room (Come): 'pushwake join \(room)'"), "\(shown)")
             }
             #expect(try home.run("send", as: "bob", ["alice@localhost", "next"], store: "other").status == 0)
             let shown = try listener.shown()

@@ -27,7 +27,7 @@ struct SeenItemTable {
             -- Standing handlers that take values: what comes without its content is fetched for them.
             CREATE TABLE pubsub_typed_listener(handler INTEGER PRIMARY KEY);
             """,
-        ], handlers: [PubSubAnswered.self, EventItemsFetched.self, EventItemsDue.self])
+        ], handlers: PubSubService.handlers)
 
     let handler: AnyHandlerID
 

@@ -77,9 +77,7 @@ import XMPPCore
             #expect(try self.room(fed, Self.served) == room)
             #expect(try fed.store.notes("room") == ["first: joined as Alice"])
             try fed.receive(message(Self.served, "m1"))
-            try fed.receive(message(Self.asked, "m2"))
-            let notes = try fed.store.notes("message")
-            #expect(notes == ["m1: said"], "from the service's form alone")
+            #expect(try fed.store.notes("message") == ["m1: said"])
             // What the program says goes to the room that it is in.
             _ = try fed.step { try fed.account.rooms.send("hello", to: JID(Self.asked), in: $0) }
             #expect(try fed.takeSent().last?["to"] == ForeignText(Self.served))
