@@ -89,12 +89,15 @@ final class RunnerLoop: DueListener {
         endClockWatch()
     }
 
-    /// Ends the watch, whose thread may end with it. It is released without the lock.
+    /// Ends the watch, whose thread may end with it.
     private func endClockWatch() {
-        _ = state.withLock { state in
-            defer { if state.started.isEmpty { state.clockWatch = nil } }
-            return state.started.isEmpty ? state.clockWatch : nil
+        let watch = state.withLock { state -> (any AnyObject & Sendable)? in
+            guard state.started.isEmpty else { return nil }
+            defer { state.clockWatch = nil }
+            return state.clockWatch
         }
+        // It is released here and not with the lock held: it waits for its thread, which may wait for the lock.
+        withExtendedLifetime(watch) {}
     }
 
     // MARK: Turns
