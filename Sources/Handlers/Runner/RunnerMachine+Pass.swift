@@ -112,10 +112,8 @@ extension RunnerMachine {
     /// - Returns: Nil when the turns are over.
     mutating func startTurn(_ turns: Int) -> Pass? {
         guard turns == generation, !started.isEmpty else { return nil }
-        let drains = started.compactMap { id in
-            runners[id].flatMap {
-                $0.drains > 0 ? Pass.Drain(runner: id, asked: $0.asked, leasesEnded: $0.leasesEnded) : nil
-            }
+        let drains = drained.compactMap { id in
+            runners[id].map { Pass.Drain(runner: id, asked: $0.asked, leasesEnded: $0.leasesEnded) }
         }
         var pass = Pass(runner: nil, generation: generation, drains: drains)
         (pass.unsettled, unsettled) = (unsettled, [])
@@ -240,7 +238,7 @@ extension RunnerMachine {
         let scopes = ready.prefix(pass.limit)
         timetable.startLook(at: scopes)
         // A drain waits for all that is due, also for what others have stored.
-        return .look(Array(scopes), isCourteous: pass.runner == nil && !isDraining)
+        return .look(Array(scopes), isCourteous: pass.runner == nil && drained.isEmpty)
     }
 
     /// Whether places are to be looked for: runners that are not started make no survey.

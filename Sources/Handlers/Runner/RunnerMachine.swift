@@ -91,8 +91,6 @@ struct RunnerMachine {
         var starved: [(scope: HandlerScope?, turn: Int)] = []
         /// The number of turns in which a scope got leases.
         var turn = 0
-        /// The number of drains that wait.
-        var drains = 0
         /// The number of drains so far.
         var asked = 0
         /// The last of them that a pass has served.
@@ -120,6 +118,8 @@ struct RunnerMachine {
     /// The rows of the program as a whole that this process has stored, where other machines may call them, too.
     var ownTimes = OwnTimes()
     var passed = PassedRows()
+    /// The runner of each drain that waits: few, of however many runners.
+    private(set) var drained: [RunnerID] = []
     /// Started runners with failures that could not be stored.
     var unsettled: [RunnerID] = []
     /// Whether rows may wait that no step of this process has written.
@@ -231,7 +231,7 @@ struct RunnerMachine {
     private mutating func stop(_ id: RunnerID) -> Bool {
         // It looks at the clock no longer; those that stay say so again.
         longestRest = Self.longestWait
-        runners[id]?.drains = 0
+        drained.removeAll { $0 == id }
         unsettled.removeAll { $0 == id }
         guard let index = started.firstIndex(of: id) else { return true }
         started.remove(at: index)
@@ -273,11 +273,8 @@ struct RunnerMachine {
         // One that is not started stores it itself.
         if isUnsettled, started.contains(id) { unsettled.append(id) }
         let isStarved = markStarved(of: id)
-        return isUnsettled || isStarved || isDraining
+        return isUnsettled || isStarved || !drained.isEmpty
     }
-
-    /// Whether a drain waits for a pass.
-    var isDraining: Bool { runners.values.contains { $0.drains > 0 } }
 
     private mutating func starve(_ scope: HandlerScope?, _ id: RunnerID, _ isServed: Bool) {
         guard var runner = runners[id] else { return }
@@ -323,13 +320,13 @@ struct RunnerMachine {
     /// - Returns: Its number for ``answer(to:of:)``.
     mutating func startDrain(_ id: RunnerID) -> Int {
         markEverything(of: id)
-        runners[id]?.drains += 1
+        drained.append(id)
         runners[id]?.asked += 1
         return runners[id]?.asked ?? 0
     }
 
     private mutating func endDrain(_ id: RunnerID) {
-        if let drains = runners[id]?.drains, drains > 0 { runners[id]?.drains = drains - 1 }
+        if let index = drained.firstIndex(of: id) { drained.remove(at: index) }
     }
 
     func answer(to drain: Int, of id: RunnerID) -> DrainAnswer {

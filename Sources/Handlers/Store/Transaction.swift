@@ -1,6 +1,6 @@
 /// The open transaction of a ``Step`` and of every ``Call`` in it.
 ///
-/// Its extensions hold the work on handlers: calling, setting aside, what is due, leases, repair. Their rows: ``HandlerTable``.
+/// It is the connection with its clock, its savepoints and what follows the commit. Work on rows is in each ``TransactionTable``.
 package final class Transaction: TransactionTable {
     var transaction: Transaction { self }
     let connection: Connection
