@@ -67,7 +67,7 @@ do {
     configuration.role = isMain ? .main : .worker
     let store = try HandlerStore(
         path: "inbox.db", registry: .discovered(), schemas: Account.schemas + [tables],
-        role: isMain ? .main : .worker, busyTimeout: isMain ? 5000 : 2000)
+        role: isMain ? .main : .worker, busyTimeout: .seconds(isMain ? 5 : 2))
     // snippet.end
     if let port = environment["INBOX_PORT"].flatMap(UInt16.init) {  // of a server on this machine
         configuration.server = .init(host: "127.0.0.1", port: port, security: .startTLS)

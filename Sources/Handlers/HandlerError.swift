@@ -43,9 +43,21 @@ public struct HandlerError: CodedError {
     /// Whether the store itself failed, so that the whole step must be given up and no handler is to blame.
     package var isStorageFailure: Bool {
         switch code {
-        case .databaseLocked, .databaseReadOnly, .databaseCorrupt, .databaseUnavailable, .storageFailed: true
+        case .databaseLocked, .databaseReadOnly, .databaseCorrupt, .databaseUnavailable, .storageFailed,
+            .databaseProtected, .storeSuspended:
+            true
         default: false
         }
+    }
+}
+
+extension HandlerError {
+    /// - Parameter path: The file that the system has locked with the device.
+    static func protected(_ path: String) -> HandlerError {
+        HandlerError(
+            .databaseProtected,
+            "the file \(path) cannot be read before the device is unlocked; try again then, and give the files of the store the protection 'until first user authentication'"
+        )
     }
 }
 
@@ -88,6 +100,10 @@ extension ErrorCode where Failure == HandlerError {
     package static var nestedTooDeep: Self { Self(rawValue: "nested-too-deep") }
     /// Two schemas carry the name of one module.
     package static var duplicateSchema: Self { Self(rawValue: "duplicate-schema") }
+    /// A file of the store is encrypted while the device is locked.
+    public static var databaseProtected: Self { Self(rawValue: "database-protected") }
+    /// The store was suspended; steps and reads go on when it is resumed.
+    public static var storeSuspended: Self { Self(rawValue: "store-suspended") }
     /// Another process holds the database's write lock.
     public static var databaseLocked: Self { Self(rawValue: "database-locked") }
     /// The database or its folder cannot be written.

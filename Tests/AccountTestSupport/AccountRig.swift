@@ -64,7 +64,7 @@ package final class AccountRig: Sendable, TestResource {
     package var databasePath: String { folder.path + "/app.db" }
 
     package func store(
-        busyTimeout: Int = 5000, system: SystemServices = SystemServices()
+        busyTimeout: Duration = .seconds(5), system: SystemServices = SystemServices()
     ) throws -> HandlerStore {
         if TestEngine.isPostgres {
             return try TestEngine.open(databasePath, registry: registry, schemas: schemas, time: .system)

@@ -73,7 +73,7 @@ private func open(_ path: String) throws -> HandlerStore {
         path: path,
         registry: HandlerRegistry([Tick.self, Chain.self, Await.self, Fail.self, Late.self]),
         schemas: [effects],
-        synchronous: .normal, busyTimeout: 60_000)
+        synchronous: .normal, busyTimeout: .seconds(60))
 }
 
 /// `bind DATABASE COUNT`: stores that many handlers of eight kinds in turn, all of them due.

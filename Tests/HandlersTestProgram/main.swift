@@ -10,6 +10,7 @@ let subcommands: [String: ([String]) throws -> Void] = [
     "requeue": requeue,
     "deadly": deadly,
     "hold": hold,
+    "suspend": suspend,
 ]
 
 let arguments = Array(CommandLine.arguments.dropFirst())

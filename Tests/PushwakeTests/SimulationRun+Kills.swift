@@ -291,7 +291,8 @@ extension SimulationRun {
 
     private func isLocked() throws -> Bool {
         do {
-            try HandlerStore(path: storePath, registry: HandlerRegistry(), busyTimeout: 100).step { _ in }
+            try HandlerStore(path: storePath, registry: HandlerRegistry(), busyTimeout: .milliseconds(100))
+                .step { _ in }
             return false
         } catch let error as HandlerError where error.code == .databaseLocked {
             return true

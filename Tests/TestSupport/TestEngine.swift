@@ -38,7 +38,8 @@ package enum TestEngine {
     /// Opens the store of a test.
     package static func open(
         _ path: String, registry: HandlerRegistry, schemas: [Schema], role: HandlerStore.Role = .main,
-        synchronous: HandlerStore.Synchronous = .normal, busyTimeout: Int = 5000, time: TimeSource,
+        synchronous: HandlerStore.Synchronous = .normal, busyTimeout: Duration = .seconds(5),
+        time: TimeSource,
         log: HandlerLog? = nil
     ) throws -> HandlerStore {
         guard isPostgres else {

@@ -52,7 +52,7 @@ import World
         let tasks = WorldTasks.shared
         let store = try HandlerStore(
             path: folder + "/app.db", registry: HandlerRegistry([Noted.self]), schemas: [], role: .main,
-            synchronous: .full, busyTimeout: 5000, time: .system, log: nil,
+            synchronous: .full, busyTimeout: .seconds(5), time: .system, log: nil,
             system: SystemServices(asyncHandlers: nil))
         _ = try store.step { try $0.schedule(Noted().durable, after: .zero) }
         for name in ["first", "second"] {
@@ -70,7 +70,7 @@ import World
         SimulatedWorld.prepareProcess()
         func open() throws -> HandlerStore {
             try HandlerStore(
-                path: folder + "/app.db", registry: HandlerRegistry([Noted.self]), busyTimeout: 0)
+                path: folder + "/app.db", registry: HandlerRegistry([Noted.self]), busyTimeout: .zero)
         }
         func write(_ store: HandlerStore) throws {
             _ = try store.step { try $0.schedule(Noted().durable, after: .seconds(3600)) }

@@ -46,7 +46,7 @@ import Testing
             return try HandlerStore(
                 path: "/app.db", registry: HandlerRegistry([Late.self]),
                 schemas: [StoreOnDiskTests.schema] + schemas, role: .main,
-                synchronous: synchronous, busyTimeout: 0, time: clock.timeSource, log: nil,
+                synchronous: synchronous, busyTimeout: .zero, time: clock.timeSource, log: nil,
                 system: SystemServices(
                     files: files, boot: { "boot-\(disk.boot)" },
                     presence: { (path, whenAlone, recover) throws(HandlerError) in

@@ -226,7 +226,7 @@ import XMPPTestKit
     @Test("S5 a store that another process blocks for longer than the wait loses nothing")
     func busyStore() async throws {
         try await withRig { rig in
-            let account = try await rig.connected(store: try rig.store(busyTimeout: 30))
+            let account = try await rig.connected(store: try rig.store(busyTimeout: .milliseconds(30)))
             let events = EventReader(account)
             try await account.listen()
             try await account.tell("s1")
@@ -250,7 +250,7 @@ import XMPPTestKit
     func busyTimeout() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let account = try await rig.connected(store: try rig.store(busyTimeout: 0))
+            let account = try await rig.connected(store: try rig.store(busyTimeout: .zero))
             try await account.ask(rig.question("q1", want: "silence"), timeout: .milliseconds(100))
             try await account.caughtUp()
             try await whileBlocked(rig.store()) {

@@ -122,7 +122,7 @@ import XMPPTestKit
             let other = try HandlerStore(
                 path: rig.folder.path + "/peer.db", registry: HandlerRegistry(TestApp.handlers),
                 schemas: Account.coreSchemas + [TestApp.schema], role: .main, synchronous: .normal,
-                busyTimeout: 5000, time: .system, log: nil, system: SystemServices(driver: driver))
+                busyTimeout: .seconds(5), time: .system, log: nil, system: SystemServices(driver: driver))
             let jid = try JID("peer@localhost")
             let second = try rig.account(store: other) { configuration in
                 configuration = AccountConfiguration(

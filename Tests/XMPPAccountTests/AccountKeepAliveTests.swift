@@ -29,7 +29,7 @@ import XMPPTestKit
             let port = proxy.port
             let suspended = Kept<(time: Duration, reason: String)?>(nil)
             self.suspended = suspended
-            account = try rig.account(store: rig.store(busyTimeout: 60_000)) {
+            account = try rig.account(store: rig.store(busyTimeout: .seconds(60))) {
                 let usual = AccountConfiguration(jid: AccountRig.alice, password: "secret")
                 ($0.keepAlive, $0.inactiveKeepAlive) = (usual.keepAlive, usual.inactiveKeepAlive)
                 $0.server = .init(host: "127.0.0.1", port: port, security: .directTLS)

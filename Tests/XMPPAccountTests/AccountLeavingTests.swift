@@ -89,7 +89,7 @@ import XMPPTestKit
                 try HandlerStore(
                     path: rig.databasePath, registry: TestApp.registry,
                     schemas: Account.coreSchemas + [TestApp.schema, schema], synchronous: .normal,
-                    busyTimeout: 30)
+                    busyTimeout: .milliseconds(30))
             }
             // Without a keep-alive nothing else ends the stream.
             let account = try rig.account(store: store()) { $0.keepAlive = nil }

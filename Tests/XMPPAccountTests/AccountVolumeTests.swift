@@ -13,7 +13,7 @@ private func open(
 ) throws -> HandlerStore {
     try HandlerStore(
         path: path, registry: TestApp.registry, schemas: Account.coreSchemas + [TestApp.schema], role: .main,
-        synchronous: synchronous, busyTimeout: 5000, time: .system, log: nil,
+        synchronous: synchronous, busyTimeout: .seconds(5), time: .system, log: nil,
         system: SystemServices(boot: { boot }))
 }
 

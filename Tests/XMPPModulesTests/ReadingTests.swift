@@ -86,7 +86,7 @@ import XMPPModules
         let path = folder.path + "/store.db"
         let store = try HandlerStore(
             path: path, registry: HandlerRegistry(), schemas: Account.schemas, synchronous: .normal,
-            busyTimeout: 0)
+            busyTimeout: .zero)
         var configuration = try AccountConfiguration(
             jid: JID("alice@example.test"), password: "none", server: nil)
         configuration.modules = [

@@ -98,7 +98,7 @@ struct Calendars: HandlerFeature {
             timer = try self.timer(row.id)
         } catch {
             guard error.code == .invalidCalendar || error.code == .noSuchHandler else { throw error }
-            if let zone = try missingZone(of: row.id) { return try park(row, ParkedReason.zone(zone)) }
+            if let zone = try missingZone(of: row.id) { return try park(row, .zone(zone)) }
             return try calls.quarantine(row.id, StoredReason(error))
         }
         let due = try row.input.map { try TimerFired(restoring: $0, in: nil).dueAt } ?? row.due ?? now
@@ -125,12 +125,13 @@ struct Calendars: HandlerFeature {
     }
 
     /// Leaves a timer to a program that can call it, with the time for which it is due.
-    private func park(_ row: DueRow, _ reason: String) throws {
+    private func park(_ row: DueRow, _ lack: Lack) throws {
+        let reason = lack.error().message
         let input = try row.input ?? TimerFired(dueAt: row.due ?? now).stored()
         try connection.write(
             "UPDATE handler SET state = \(State.parked.sql), due = NULL, input = ?, reason = ? WHERE id = ?",
             [input, reason, row.id])
-        transaction.newDue.isParked = true
+        try handlers.setLack(lack, of: row.id)
         log(.warning, .handlers) { "the timer \(row.id) ('\(row.name)') is parked: \(reason)" }
     }
 }

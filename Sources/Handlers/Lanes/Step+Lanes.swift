@@ -80,7 +80,7 @@ extension Lanes {
         try place.check()
         let stored = StoredHandler(
             name: handler.storedName, version: handler.version, arguments: handler.arguments,
-            orElseBytes: handler.orElseBytes, trace: transaction.running?.root)
+            orElseBytes: handler.orElseBytes, trace: transaction.root)
         var row = try handlers.row(
             of: stored, toBeCalledWith: context, StoredCall(.result),
             caller: handlers.caller(of: handler.storedName))

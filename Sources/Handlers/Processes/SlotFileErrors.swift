@@ -4,6 +4,7 @@ import Platform
 enum SlotFileErrors {
     static func cannotOpen(_ path: String, _ error: Errno) -> HandlerError {
         switch error {
+        case _ where error.meansLockedDevice: .protected(path)
         case .permissionDenied, .readOnlyFileSystem, .notPermitted:
             HandlerError(
                 .databaseReadOnly,

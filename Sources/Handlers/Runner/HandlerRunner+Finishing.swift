@@ -30,6 +30,54 @@ extension HandlerRunner {
         }
     }
 
+    // MARK: Suspending
+
+    var isSuspended: Bool { state.withLock { $0.wasStarted != nil } }
+
+    /// Stops like ``close()`` until ``resume()``, and keeps what it serves.
+    func suspend() {
+        let wasStarted = isStarted
+        let isFirst = state.withLock { state in
+            if state.isClosed || state.wasStarted != nil { return false }
+            state.wasStarted = wasStarted
+            return true
+        }
+        guard isFirst else { return }
+        loop.stop(self)
+        let living = loop.withMachine { [id] in $0.halt(id) }
+        let old = state.withLock { state in
+            let old = (leases: state.leases, unsettled: state.unsettled)
+            (state.leases, state.unsettled) = ([:], [])
+            return old
+        }
+        for _ in old.leases { loop.handle(.leaseEnded(id, isUnsettled: false)) }
+        passes.announce()
+        giveBack(Array(old.leases.values), old.unsettled, living)
+    }
+
+    /// Goes on as before ``suspend()``.
+    func resume() throws {
+        let wasStarted = state.withLock { $0.wasStarted.take() }
+        if wasStarted == true, !isClosed { try start() }
+    }
+
+    /// Returns leases and stops connected times, and then cancels what ran: it must not count as failed, or as done.
+    func giveBack(_ attempts: [Attempt], _ unsettled: [Unsettled], _ living: Set<HandlerScope?>) {
+        let attempts = attempts.sorted { $0.lease.handler.rawValue < $1.lease.handler.rawValue }
+        defer { for attempt in attempts { attempt.cancel() } }
+        let leases = attempts.map(\.lease) + unsettled.map(\.lease)
+        if leases.isEmpty && living.isEmpty { return }
+        do {
+            try store.step { step in
+                for lease in leases { try step.transaction.leases.giveBack(lease) }
+                for scope in living { try step.transaction.connectedTime.stop(of: scope) }
+            }
+        } catch {
+            // The store gives the rows back when it goes, and another process when this one has died.
+            failed(error)
+        }
+    }
+
     private var isStarted: Bool { loop.withMachine { [id] in $0.started.contains(id) } }
 
     private func settleOnce() throws {

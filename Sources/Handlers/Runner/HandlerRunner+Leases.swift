@@ -6,11 +6,11 @@ extension HandlerRunner {
         else { return }
         let attempt = Attempt(lease)
         let isTaken = state.withLock { state in
-            if state.isClosed { return false }
+            if state.isClosed || state.wasStarted != nil { return false }
             state.leases[ObjectIdentifier(lease)] = attempt
             return true
         }
-        // Closed between the commit of the lease and now.
+        // Closed or suspended between the commit of the lease and now.
         if !isTaken { return giveBack(lease) }
         loop.handle(.leaseTaken(id))
         attempt.start {

@@ -25,6 +25,8 @@ public final class HandlerRunner: Sendable {
         /// Async handlers that failed when the store did, too: their rows wait to be quarantined.
         var unsettled: [Unsettled] = []
         var isClosed = false
+        /// While the store is suspended: whether the runner was started.
+        var wasStarted: Bool?
     }
 
     let store: HandlerStore
@@ -67,7 +69,8 @@ public final class HandlerRunner: Sendable {
         store.listeners.addRunner(
             self,
             RunnerHooks(
-                serves: { [weak self] in self?.serves($0) ?? false }, failed: configuration.onFailure))
+                serves: { [weak self] in self?.serves($0) ?? false }, failed: configuration.onFailure,
+                suspend: { [weak self] in self?.suspend() }, resume: { [weak self] in try self?.resume() }))
     }
 
     deinit {
@@ -237,7 +240,7 @@ public final class HandlerRunner: Sendable {
         let drain = loop.withMachine { [id] in $0.startDrain(id) }
         loop.signal.raise()
         defer { loop.handle(.drainEnded(id)) }
-        while !isClosed {
+        while !isClosed && !isSuspended {
             // Counted before it looks, so that no pass in between is missed.
             let seen = passes.count
             switch loop.withMachine({ [id] in $0.answer(to: drain, of: id) }) {
@@ -263,20 +266,7 @@ public final class HandlerRunner: Sendable {
         }
         store.listeners.removeRunner(self)
         passes.announce()
-        let attempts = old.leases.values.sorted { $0.lease.handler.rawValue < $1.lease.handler.rawValue }
-        // Only after their leases: what is canceled must not count as failed, or as done.
-        defer { for attempt in attempts { attempt.cancel() } }
-        let leases = attempts.map(\.lease) + old.unsettled.map(\.lease)
-        if leases.isEmpty && living.isEmpty { return }
-        do {
-            try store.step { step in
-                for lease in leases { try step.transaction.leases.giveBack(lease) }
-                for scope in living { try step.transaction.connectedTime.stop(of: scope) }
-            }
-        } catch {
-            // The store gives the rows back when it goes, and another process when this one has died.
-            onFailure(error)
-        }
+        giveBack(Array(old.leases.values), old.unsettled, living)
     }
 
     private func launch() throws {

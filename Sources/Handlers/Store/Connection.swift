@@ -2,9 +2,10 @@
 ///
 /// `execute`, `first` and `all` run inside a transaction only; outside one they throw instead of committing on their own.
 final class Connection {
-    let engine: any SQLConnection
+    // Looked at by each statement, and never while it changes.
+    @exclusivity(unchecked) private(set) var engine: any SQLConnection
     /// The same where it is SQLite's, which the compiler calls directly: a step runs a dozen statements.
-    private let file: SQLiteConnection?
+    @exclusivity(unchecked) private var file: SQLiteConnection?
     /// The number of calls of each handler stored since the store was opened, and whether too many waited at the last count.
     var waitingCalls: [Name: (count: Int, isCrowded: Bool)] = [:]
     /// The failure of the storage after which the open transaction cannot commit.
@@ -17,6 +18,13 @@ final class Connection {
     }
 
     var path: String { engine.path }
+
+    /// Goes on with another connection to the same database.
+    func replaceEngine(_ engine: any SQLConnection) {
+        self.engine = engine
+        file = engine as? SQLiteConnection
+        failure = nil
+    }
 
     // MARK: The transaction
 

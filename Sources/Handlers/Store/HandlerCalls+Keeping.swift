@@ -24,7 +24,7 @@ extension HandlerCalls {
         try forEachFeature(of: stored.relations) { (feature) throws(HandlerError) in
             try feature.kept(id, stored, unfinished)
         }
-        if unfinished.state == .parked { transaction.newDue.isParked = true }
+        if unfinished.state == .parked { try handlers.setLack(unfinished.lack, of: id) }
         if unfinished.isFinal { try report(unfinished, of: id) }
         if unfinished.state == .quarantined { try callLimits.trimQuarantine(after: id) }
     }
@@ -34,7 +34,8 @@ extension HandlerCalls {
         if unfinished.state != .quarantined, try callLimits.isCrowded(stored.name) {
             unfinished.refuseToWait()
         }
-        var row = HandlerRow(stored.name, stored.version, stored.arguments, trace: stored.root)
+        // What this call binds belongs to its chain, not to one of all calls.
+        var row = HandlerRow(stored.name, stored.version, stored.arguments, trace: nil)
         (row.state, row.scope, row.caller, row.due) = (
             unfinished.state, unfinished.scope, unfinished.caller, unfinished.due
         )
@@ -44,7 +45,7 @@ extension HandlerCalls {
         row.size = stored.arguments.count + unfinished.size
         let call = try handlers.insert(row)
         transaction.newDue.add(unfinished.scope, wall: unfinished.due)
-        if unfinished.state == .parked { transaction.newDue.isParked = true }
+        if unfinished.state == .parked { try handlers.setLack(unfinished.lack, of: call) }
         if let id = stored.id {
             try forEachFeature(of: stored.relations) { [unfinished] (feature) throws(HandlerError) in
                 try feature.stored(call, of: id, unfinished)

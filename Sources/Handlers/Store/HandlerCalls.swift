@@ -77,7 +77,7 @@ struct HandlerCalls: TransactionTable {
             try transaction.goingDeeper {
                 let nested = StoredHandler(
                     name: handler.storedName, version: handler.version, arguments: handler.arguments,
-                    orElseBytes: handler.orElseBytes, trace: transaction.running?.root)
+                    orElseBytes: handler.orElseBytes, trace: transaction.root)
                 let definition = try definition(of: nested)
                 guard case .inStep(let body) = definition.body, canRunHere(definition) else {
                     // It cannot run in this step, so it becomes a handler of its own, which a runner calls.
@@ -124,10 +124,8 @@ struct HandlerCalls: TransactionTable {
         let outer = transaction.runningCall
         let runningCall = RunningCall(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context))
         transaction.runningCall = runningCall
-        transaction.callStack.append(stored)
         transaction.slot.record(runningCall)
         defer {
-            transaction.callStack.removeLast()
             transaction.runningCall = outer
             if let outer {
                 transaction.slot.record(outer)
@@ -135,7 +133,7 @@ struct HandlerCalls: TransactionTable {
                 transaction.slot.clearRunningCall()
             }
         }
-        try transaction.binding(.inherited, body)
+        try transaction.calling(stored) { try transaction.binding(.inherited, body) }
     }
 
     /// Distinguishes the calls of a standing handler; a handler that is called once needs none.
@@ -251,11 +249,10 @@ struct HandlerCalls: TransactionTable {
     func definition(of stored: StoredHandler) throws(HandlerError) -> Definition {
         let (name, version) = (stored.name, stored.version)
         guard let definition = registry.definition(named: name) else {
-            throw HandlerError(.unknownHandler, ParkedReason.unknown(name))
+            throw Lack.handler(name).error()
         }
         guard version <= definition.version else {
-            throw HandlerError(
-                .newerVersion, ParkedReason.newer(name, version, than: definition.version))
+            throw Lack.version(name, version).error(known: definition.version)
         }
         return definition
     }

@@ -51,11 +51,16 @@ public final class HandlerStore: Sendable {
     package let time: TimeSource
     package let system: SystemServices
     let log: HandlerLog?
-    /// Slot of this store among the processes that have the file open.
-    let slot: any StorePresence
+    /// Slot of this store among the processes that have the file open. It is replaced while `lock` is held, too.
+    let presence: Mutex<any StorePresence>
     // Touched only while `lock` is held, except in `init`.
-    private nonisolated(unsafe) let connection: Connection
-    private let lock = Mutex<Void>(())
+    nonisolated(unsafe) var isSuspended = false
+    let schemas: [Schema]
+    /// One suspension or resumption at a time.
+    let suspending = Mutex<Void>(())
+    // Touched only while `lock` is held, except in `init`.
+    nonisolated(unsafe) let connection: Connection
+    let lock = Mutex<Void>(())
     /// The thread inside a step, to refuse a nested step instead of a deadlock.
     private let threadInStep = Atomic<UInt>(0)
     /// The runners, listeners and consumers of events of this process.
@@ -70,8 +75,14 @@ public final class HandlerStore: Sendable {
     package let modules: Set<Name>
     /// Files that other users could access until this store was opened: the database and files beside it.
     package let narrowedFiles: [String]
-    /// Watch of the commits and the ends of other processes; nil until it is needed.
-    private let watch = Mutex<(any ProcessWatch)?>(nil)
+    struct Watch {
+        /// Whether anybody needs it.
+        var isWanted = false
+        var running: (any ProcessWatch)?
+    }
+
+    /// Watch of the commits and the ends of other processes.
+    let watch = Mutex(Watch())
 
     /// Opens or creates a store.
     ///
@@ -85,7 +96,7 @@ public final class HandlerStore: Sendable {
     ///   - schemas: The tables of modules and of the application, migrated when needed.
     ///   - role: What part this process has.
     ///   - synchronous: When a commit counts as done.
-    ///   - busyTimeout: How long to wait for another process's transaction, in milliseconds, 0 or more.
+    ///   - busyTimeout: How long to wait for another process's transaction, 0 or more; a part of a millisecond is dropped.
     ///   - time: The clocks; tests pass their own.
     ///   - log: Log of the store and its handlers; nil for none.
     /// - Throws: ``HandlerError`` with the codes `databaseUnavailable`, `databaseReadOnly`, `databaseCorrupt`,
@@ -93,7 +104,7 @@ public final class HandlerStore: Sendable {
     ///   `duplicateSchema` when two schemas are of one module; `sql` when a migration fails, which changes nothing.
     public convenience init(
         path: String, registry: HandlerRegistry, schemas: [Schema] = [], role: Role = .main,
-        synchronous: Synchronous = .full, busyTimeout: Int = 5000, time: TimeSource = .system,
+        synchronous: Synchronous = .full, busyTimeout: Duration = .seconds(5), time: TimeSource = .system,
         log: HandlerLog? = nil
     ) throws {
         try self.init(
@@ -104,10 +115,11 @@ public final class HandlerStore: Sendable {
     /// Opens or creates a store on other services than those of the machine.
     package convenience init(
         path: String, registry: HandlerRegistry, schemas: [Schema], role: Role, synchronous: Synchronous,
-        busyTimeout: Int, time: TimeSource, log: HandlerLog?, system: SystemServices, toMove: Bool = false
+        busyTimeout: Duration, time: TimeSource, log: HandlerLog?, system: SystemServices,
+        toMove: Bool = false
     ) throws {
         let database = try SQLiteDatabase(
-            path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout), system: system)
+            path: path, synchronous: synchronous, busyTimeout: busyTimeout, system: system)
         try self.init(
             database, registry: registry, schemas: schemas, role: role, time: time, log: log, system: system,
             toMove: toMove)
@@ -125,37 +137,63 @@ public final class HandlerStore: Sendable {
         path = database.path
         self.system = system
         self.log = log
+        self.schemas = [.handlers] + schemas
         registry.register(ofModules: schemas.flatMap(\.handlers))
         modules = Set(schemas.map(\.module))
         self.registry = registry
         self.role = role
         let time = database.clocks(time)
         self.time = time
-        let migrated = try database.migrate(to: [.handlers] + schemas)
+        let migrated = try database.migrate(to: self.schemas)
         connection = Connection(database.connection)
-        slot = try database.takePlace { (slot, runningCall) throws(HandlerError) in
-            try database.connection.recover(slot: slot, runningCall, now: time.wall())
-        }
+        presence = Mutex(try Self.takePlace(in: database, time))
         narrowedFiles = database.narrowedFiles
-        // After the place is taken: a move looks who has one after it has marked the store.
-        if !toMove { try MoveMark.refuse(in: database.connection) }
-        try recoverDead()
-        try database.settle(in: self)
-        try requeueKnown()
-        for tables in migrated { log?.write(.info, .store) { "migrated the tables of \(tables)" } }
+        try settle(toMove: toMove)
+        logMigrated(migrated)
         log?.write(.info, .store) { "opened \(path) as \(role)" }
         for file in narrowedFiles { log?.write(.warning, .store) { PrivateFile.narrowed(file) } }
     }
 
     deinit {
+        if isSuspended { return }
         // Before the slot is given back, which is no news for this store.
-        watch.withLock { $0.take() }?.cancel()
+        watch.withLock { $0.running.take() }?.cancel()
         lookers.close()
+        leave()
+    }
+
+    static func takePlace(
+        in database: any StoreDatabase, _ time: TimeSource
+    ) throws(HandlerError) -> any StorePresence {
+        try database.takePlace { (slot, runningCall) throws(HandlerError) in
+            try database.connection.recover(slot: slot, runningCall, now: time.wall())
+        }
+    }
+
+    /// Does what follows once the store has its place.
+    func settle(toMove: Bool) throws {
+        // After the place is taken: a move looks who has one after it has marked the store.
+        if !toMove { try MoveMark.refuse(in: database.connection) }
+        try recoverDead()
+        try database.settle(in: self)
+        try requeueKnown()
+    }
+
+    func logMigrated(_ migrated: [String]) {
+        for tables in migrated { log?.write(.info, .store) { "migrated the tables of \(tables)" } }
+    }
+
+    /// Ends the use of the database and gives the place back.
+    func leave() {
         database.close()
+        let slot = slot
         // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
         // looks at it recovers that.
         if (try? connection.engine.leave(slot: slot.number, now: time.wall())) != nil { slot.leave() }
     }
+
+    /// Slot of this store among the processes that have the file open.
+    var slot: any StorePresence { presence.withLock { $0 } }
 
     /// Reports that commits of this process are missing.
     package func report(loss text: String) { log?.write(.error, .store) { text } }
@@ -172,6 +210,7 @@ public final class HandlerStore: Sendable {
         var (isPrepared, isAnythingFree) = (false, false)
         try slot.recoverDead { (slot, runningCall) throws(HandlerError) in
             try lock.withLock { (_) throws(HandlerError) in
+                if isSuspended { throw HandlerError.storeSuspended }
                 if !isPrepared { try database.prepareRecovery() }
                 isPrepared = true
                 if try recover(slot, runningCall, now) {
@@ -203,6 +242,7 @@ public final class HandlerStore: Sendable {
     /// Lends the connection to the store's file outside of steps, while none runs.
     func betweenSteps<R>(_ body: (SQLiteConnection) throws(HandlerError) -> R) throws(HandlerError) -> R {
         try lock.withLock { (_) throws(HandlerError) in
+            if isSuspended { throw HandlerError.storeSuspended }
             guard let file = connection.engine as? SQLiteConnection else {
                 throw HandlerError(
                     .databaseForeign, "\(path) is no file of SQLite; open the store with its path")
@@ -241,42 +281,6 @@ public final class HandlerStore: Sendable {
         log?.write(.info, .handlers) { "\(count) handlers that an older program had parked are called again" }
     }
 
-    /// Calls `action` after another process has committed, left or died, from ``watchChanges()`` on.
-    package func addNeighborListener(_ listener: AnyObject, _ action: @escaping @Sendable () -> Void) {
-        listeners.addNeighborListener(listener, action)
-    }
-
-    package func removeNeighborListener(_ listener: AnyObject) { listeners.removeNeighborListener(listener) }
-
-    /// Notifies other processes of a commit.
-    package func notifyOthers() { slot.notifyOthers() }
-
-    /// The slot of this store among those that have the database open.
-    package var slotNumber: Int { slot.number }
-
-    /// Whether the store lives that has a slot, on whatever machine.
-    package func isAlive(slot: Int) -> Bool { self.slot.isAlive(slot: slot) }
-
-    /// Has this store take its part of what is shared, or none any more.
-    package func share(_ isSharing: Bool) throws(HandlerError) { try slot.share(isSharing) }
-
-    /// The slots of the stores that live and take a part of what is shared, on whatever machine; of those of a file only this one's.
-    package func sharingSlots() throws(HandlerError) -> [Int] { try slot.sharingSlots() }
-
-    /// Whether others have taken this process for dead, although it lives.
-    var isFenced: Bool { slot.isFenced }
-
-    var traits: EngineTraits { database.traits }
-
-    /// Whether the database is on a server, for whose steps other machines wait.
-    package var isOnServer: Bool { traits.isShared }
-
-    /// Whether other machines may have the database open.
-    var hasOtherMachines: Bool { slot.hasOtherMachines }
-
-    /// The path of its file, from the root and without links; empty where it is no file.
-    package var filePath: String { database.filePath }
-
     /// Returns what the parts of a module share that use this store. It lives for as long as one of them keeps it, and it may keep
     /// the store.
     ///
@@ -290,14 +294,12 @@ public final class HandlerStore: Sendable {
         }
     }
 
-    /// Number of notifications by other processes, modulo 2^32.
-    package var notificationsByOthers: UInt32 { slot.countOfOthers }
-
     /// From now on runners and listeners are woken by what other processes commit, too.
     package func watchChanges() throws(HandlerError) {
         try watch.withLock { (watch) throws(HandlerError) in
-            guard watch == nil else { return }
-            watch = try slot.watchOthers(system.driver) { [listeners] in listeners.wakeAll() }
+            watch.isWanted = true
+            guard watch.running == nil else { return }
+            watch.running = try slot.watchOthers(system.driver) { [listeners] in listeners.wakeAll() }
         }
     }
 
@@ -344,6 +346,8 @@ public final class HandlerStore: Sendable {
     }
 
     private func runOnce<R>(_ body: (borrowing Step) throws -> R) throws -> (R, Transaction) {
+        if isSuspended { throw HandlerError.storeSuspended }
+        let slot = slot
         try connection.begin()
         // Begun before the clock is read: the wait for other processes is over.
         let transaction = Transaction(

@@ -63,6 +63,14 @@ extension HandlerTable {
             [(isOrdered ? known.union(.ordered) : known.subtracting(.ordered)).rawValue, id])
     }
 
+    /// Says what a program lacks that has parked a handler, for programs that have it.
+    func setLack(_ lack: Lack?, of id: AnyHandlerID) throws(HandlerError) {
+        try connection.write(
+            "UPDATE handler SET lacks = ?, lacks_name = ?, lacks_version = ? WHERE id = ?",
+            Lack.values(of: lack) + [id])
+        transaction.newDue.isParked = true
+    }
+
     // MARK: Keys
 
     func give(_ key: String, to id: AnyHandlerID) throws(HandlerError) {

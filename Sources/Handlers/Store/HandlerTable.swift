@@ -37,6 +37,7 @@ struct HandlerTable: TransactionTable {
         }
         if row.key != nil { row.relations.insert(.keyed) }
         let id = try insert(row)
+        transaction.startChain(with: id)
         transaction.newDue.add(row.scope, wall: row.due)
         if let key = row.key { try give(key, to: id) }
         try forEachFeature(of: row.relations) { (feature) throws(HandlerError) in
@@ -51,7 +52,7 @@ struct HandlerTable: TransactionTable {
     ) throws(HandlerError) -> AnyHandlerID {
         try NameBounds.check(handler.name, of: "a handler")
         try NameBounds.check(timing.scope?.rawValue, of: "a scope")
-        var row = HandlerRow(handler, trace: transaction.running?.root)
+        var row = HandlerRow(handler, trace: transaction.root)
         (row.kind, row.key, row.relations) = (kind, key, relations)
         (row.scope, row.due, row.period) = (timing.scope, timing.due, timing.period)
         if timing.isTimer {
@@ -78,8 +79,7 @@ struct HandlerTable: TransactionTable {
                 "the handler '\(handler.name)' cannot run in this step, and what it is called with, \(type(of: context)), cannot be kept; let that type conform to RestorableContext"
             )
         }
-        var row = HandlerRow(
-            handler.name, handler.version, handler.arguments, trace: transaction.running?.root)
+        var row = HandlerRow(handler.name, handler.version, handler.arguments, trace: transaction.root)
         (row.orElseBytes, row.scope, row.caller) = (
             handler.orElseBytes, context.environment?.scope, caller
         )

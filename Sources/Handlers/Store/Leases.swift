@@ -69,15 +69,13 @@ struct Leases: TransactionTable {
         try handlers.delete(lease.handler)
         let key = relations.contains(.keyed) ? try handlers.takeKey(of: lease.handler) : nil
         let stored = lease.stored.with(relations, key: key)
-        transaction.callStack.append(stored)
-        defer {
-            transaction.callStack.removeLast()
-            // A handler that ran inside it left word of this one; the lease says the same.
-            transaction.slot.clearRunningCall()
+        // A handler that ran inside it left word of this one; the lease says the same.
+        defer { transaction.slot.clearRunningCall() }
+        return try transaction.calling(stored) {
+            let value = try effects(Step(transaction))
+            try handlers.bury(lease.handler, stored, lease.call.outcome, nil, result)
+            return value
         }
-        let value = try effects(Step(transaction))
-        try handlers.bury(lease.handler, stored, lease.call.outcome, nil, result)
-        return value
     }
 
     /// Sets a leased handler aside that threw.

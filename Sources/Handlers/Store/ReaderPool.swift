@@ -13,6 +13,8 @@ package final class ReaderPool: @unchecked Sendable {
         var idle: [any SQLConnection] = []
         /// The threads that read now, and whether each has started a step meanwhile.
         var threads: [ThreadID: Bool] = [:]
+        /// Whether no read may start.
+        var isSuspended = false
     }
 
     /// Makes an empty pool.
@@ -81,15 +83,30 @@ package final class ReaderPool: @unchecked Sendable {
     /// only reads cannot.
     package func close() { state.withLock { $0.idle.removeAll() } }
 
+    /// Whether the calling thread is inside a read.
+    var isReading: Bool { state.withLock { $0.threads[.current] != nil } }
+
+    /// Refuses reads from now on, waits for those that run, and closes the connections. Not inside a read, for which it would wait.
+    func suspend() {
+        state.withLock { $0.isSuspended = true }
+        state.wait(limit: nil) { $0.threads.isEmpty ? () : nil }
+        close()
+    }
+
+    /// Takes reads again.
+    func resume() { state.withLock { $0.isSuspended = false } }
+
     /// - Returns: A connection that is open already.
     private func enter() throws(HandlerError) -> (any SQLConnection)? {
         let thread = ThreadID.current
         let place = state.wait(limit: nil) { state -> Place? in
             if state.threads[thread] != nil { return .nested }
+            if state.isSuspended { return .suspended }
             guard state.threads.count < HandlerStore.maximumReads else { return nil }
             state.threads[thread] = false
             return .free(state.idle.popLast())
         }
+        if case .suspended = place { throw HandlerError.storeSuspended }
         // Without a limit it waits until there is one.
         guard case .free(let connection) = place else {
             throw HandlerError(
@@ -102,6 +119,7 @@ package final class ReaderPool: @unchecked Sendable {
     /// The state of the pool for a new read.
     private enum Place {
         case nested
+        case suspended
         case free((any SQLConnection)?)
     }
 

@@ -39,18 +39,24 @@ struct Repairs: TransactionTable {
         let scope: HandlerScope?
         let name: Name
         let version: Int
-        let reason: String
+        var lacks = Lack.Stored()
     }
 
     /// The handlers that older programs have parked since this one started, and that it can call.
     func parkedByOlder() throws(HandlerError) -> [ParkedCalls] {
         try connection.all(
-            "SELECT DISTINCT scope, name, version, reason FROM handler WHERE \(State.parked.condition) AND call IS NOT NULL"
+            """
+            SELECT DISTINCT scope, name, version, lacks, lacks_name, lacks_version FROM handler
+            WHERE \(State.parked.condition) AND call IS NOT NULL
+            """
         ) {
             ParkedCalls(
                 scope: $0.optionalText(0).map { HandlerScope($0) }, name: $0.foreignText(1),
-                version: Int($0.integer(2)), reason: $0.optionalText(3) ?? "")
-        }.filter { knows($0.name, $0.version) && ParkedReason.isGone($0.reason, in: registry) }
+                version: Int($0.integer(2)),
+                lacks: Lack.Stored(
+                    code: $0.optionalInteger(3), name: $0.isNull(4) ? nil : $0.foreignText(4),
+                    version: $0.optionalInteger(5)))
+        }.filter { knows($0.name, $0.version) && $0.lacks.isGone(in: registry) }
     }
 
     /// Makes some of them due, so that this step can call them before an older program finds them again.
@@ -64,9 +70,13 @@ struct Repairs: TransactionTable {
         _ = try requeue(
             """
             id IN (SELECT id FROM handler WHERE \(State.parked.condition) AND call IS NOT NULL
-                AND scope IS NOT DISTINCT FROM ? AND name = ? AND version = ? AND reason = ? ORDER BY id LIMIT ?)
+                AND scope IS NOT DISTINCT FROM ? AND name = ? AND version = ? AND lacks IS NOT DISTINCT FROM ?
+                AND lacks_name IS NOT DISTINCT FROM ? AND lacks_version IS NOT DISTINCT FROM ? ORDER BY id LIMIT ?)
             """,
-            [parked.scope?.rawValue, parked.name, parked.version, parked.reason, limit])
+            [
+                parked.scope?.rawValue, parked.name, parked.version, parked.lacks.code, parked.lacks.name,
+                parked.lacks.version, limit,
+            ])
     }
 
     private func requeue(_ condition: String, _ values: [any SQLConvertible]) throws -> Int {

@@ -11,7 +11,7 @@ extension SQLiteConnection {
 
     /// Opens the file, creating it with mode 0600, and checks that it is a database this library may write.
     convenience init(
-        path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Int32, files: any StoreFiles
+        path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Duration, files: any StoreFiles
     ) throws(HandlerError) {
         guard !path.isEmpty, path != ":memory:" else {
             throw HandlerError(
@@ -22,7 +22,8 @@ extension SQLiteConnection {
         // SQLite gives names such as "file:…" a meaning of their own; a path with a slash is a file.
         let name = path.hasPrefix("/") ? path : "./" + path
         // From here on the deinit closes the handle when something throws.
-        try self.init(opening: name, of: path, flags: SQLITE_OPEN_READWRITE, files)
+        try self.init(
+            opening: name, of: path, flags: SQLITE_OPEN_READWRITE | FileProtection.databaseFlag, files)
         setBusyTimeout(busyTimeout)
         // What a dead process has left in the log must be written again before it is moved into the database.
         setCheckpointsAtClose(false)
@@ -30,7 +31,7 @@ extension SQLiteConnection {
         guard sqlite3_db_readonly(database, "main") != 1 else {
             throw readOnlyError(path, Errno.permissionDenied.description)
         }
-        try retryingWhileLocked(milliseconds: busyTimeout, files) { () throws(HandlerError) in
+        try retryingWhileLocked(for: busyTimeout, files) { () throws(HandlerError) in
             try configure(synchronous, files)
         }
     }
@@ -125,9 +126,9 @@ extension SQLiteConnection {
     /// Repeats what failed because another process held a lock: SQLite does not wait by itself where two connections
     /// that turn a new file into a WAL database could wait for each other.
     private func retryingWhileLocked(
-        milliseconds: Int32, _ files: any StoreFiles, _ body: () throws(HandlerError) -> Void
+        for time: Duration, _ files: any StoreFiles, _ body: () throws(HandlerError) -> Void
     ) throws(HandlerError) {
-        var pauses = milliseconds
+        var pauses = time.milliseconds
         while true {
             do {
                 return try body()

@@ -23,6 +23,7 @@ final class SQLiteConnection: SQLConnection {
     var hasFailedSync = false
     /// Whether nothing of the dead is left in the log that must be written again.
     var isLogSettled = false
+    private var isClosed = false
 
     /// Takes the handle over.
     init(owning database: OpaquePointer, path: String, files: any StoreFiles) {
@@ -32,14 +33,21 @@ final class SQLiteConnection: SQLConnection {
         control = TransactionControl(database)
     }
 
-    deinit {
+    deinit { close() }
+
+    /// Closes the database, with its locks, and is of no use any more.
+    func close() {
+        if isClosed { return }
+        isClosed = true
         statements.removeAll()
         control.finalize()
         sqlite3_close_v2(database)
     }
 
     /// - Parameter milliseconds: How long SQLite waits for another process's lock.
-    func setBusyTimeout(_ milliseconds: Int32) { sqlite3_busy_timeout(database, milliseconds) }
+    func setBusyTimeout(_ time: Duration) {
+        sqlite3_busy_timeout(database, Int32(clamping: time.milliseconds))
+    }
 
     // MARK: The transaction
 
@@ -202,7 +210,7 @@ final class SQLiteConnection: SQLConnection {
         control.isRefused = true
         defer { control.isRefused = false }
         let code = sqlite3_exec(database, sql, nil, nil, nil)
-        guard code == SQLITE_OK else { throw sqliteError(database, code: code, doing: "running \(place)") }
+        guard code == SQLITE_OK else { throw preparingError(database, code: code, doing: "running \(place)") }
     }
 
     package func hasTable(_ name: String) throws(HandlerError) -> Bool {

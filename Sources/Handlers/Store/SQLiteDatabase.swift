@@ -1,10 +1,14 @@
 /// A store's database in a file of SQLite, which several processes may open.
 ///
-/// `@unchecked Sendable`: the connection is used while the store's lock is held, `isSettled` and `processes` change while it is opened.
+/// `@unchecked Sendable`: the connection is used and replaced while the store's lock is held, `isSettled` and `processes` change while it
+/// is opened.
 final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
-    let file: SQLiteConnection
+    private(set) var file: SQLiteConnection
+    let path: String
+    let filePath: String
     let readers: ReaderPool
     private let synchronous: HandlerStore.Synchronous
+    private let busyTimeout: Duration
     private let system: SystemServices
     /// The processes that have the file open; nil before this one has a place among them.
     private(set) var processes: (any ProcessPresence)?
@@ -12,14 +16,15 @@ final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
     private var isSettled = false
 
     init(
-        path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Int32, system: SystemServices
+        path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Duration, system: SystemServices
     ) throws(HandlerError) {
-        self.synchronous = synchronous
-        self.system = system
+        (self.synchronous, self.busyTimeout, self.system) = (synchronous, busyTimeout, system)
         let files = system.files
         file = try SQLiteConnection(
             path: path, synchronous: synchronous, busyTimeout: busyTimeout, files: files)
+        self.path = file.path
         let filePath = file.filePath
+        self.filePath = filePath
         let number = files.number(of: filePath)
         readers = ReaderPool { _ throws(HandlerError) in
             let reader = try SQLiteConnection(reading: filePath, busyTimeout: busyTimeout, files: files)
@@ -30,8 +35,6 @@ final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
         }
     }
 
-    var path: String { file.path }
-    var filePath: String { file.filePath }
     var connection: any SQLConnection { file }
     var traits: EngineTraits { .file }
     var narrowedFiles: [String] {
@@ -94,5 +97,14 @@ final class SQLiteDatabase: StoreDatabase, @unchecked Sendable {
     func close() {
         readers.close()
         file.finishLog()
+    }
+
+    func closeConnection() { file.close() }
+
+    func connectAgain() throws(HandlerError) {
+        isSettled = false
+        // By its name, as the first time: a file that took its place meanwhile is found to be a copy, or another program's.
+        file = try SQLiteConnection(
+            path: path, synchronous: synchronous, busyTimeout: busyTimeout, files: system.files)
     }
 }

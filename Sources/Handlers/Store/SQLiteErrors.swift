@@ -28,21 +28,34 @@ func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: S
         )
     case SQLITE_CANTOPEN:
         cannotOpen(place, Errno(rawValue: database.map { sqlite3_system_errno($0) } ?? 0), detail)
+    case _ where isOfLockedDevice(database, code): .protected(place)
     case SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM:
         HandlerError(
             .storageFailed,
             "the database \(place) could not be written while \(doing) (\(detail)); free space or check the disk"
-        )
-    case SQLITE_AUTH:
-        HandlerError(
-            .sql,
-            "a step or a read keeps its own transaction, so \(doing) is not allowed in it; throw an error to undo a step"
         )
     default:
         HandlerError(
             .sql, "SQLite refused \(doing): \(detail) (code \(code))",
             cause: code == ForeignKeyViolation.code ? ForeignKeyViolation() : nil)
     }
+}
+
+/// The same while SQL is read, in which this library refuses to start or end a transaction.
+func preparingError(_ database: OpaquePointer?, code: Int32, doing: String) -> HandlerError {
+    guard code == SQLITE_AUTH else { return sqliteError(database, code: code, doing: doing) }
+    return HandlerError(
+        .sql,
+        "a step or a read keeps its own transaction, so \(doing) is not allowed in it; throw an error to undo a step"
+    )
+}
+
+/// Whether Apple's SQLite was refused a file that is encrypted while the device is locked.
+private func isOfLockedDevice(_ database: OpaquePointer?, _ code: Int32) -> Bool {
+    // `SQLITE_IOERR_AUTH`, a macro that Swift does not see.
+    if code == SQLITE_AUTH || code == SQLITE_IOERR | 28 << 8 { return true }
+    guard code & 0xff == SQLITE_IOERR, let database else { return false }
+    return Errno(rawValue: sqlite3_system_errno(database)).meansLockedDevice
 }
 
 /// A statement would have left a row whose foreign key leads nowhere.
@@ -55,6 +68,7 @@ package struct ForeignKeyViolation: Error {
 
 func cannotOpen(_ path: String, _ error: Errno, _ detail: String = "") -> HandlerError {
     switch error {
+    case _ where error.meansLockedDevice: .protected(path)
     case .permissionDenied, .readOnlyFileSystem, .notPermitted: readOnlyError(path, error.description)
     case .noSpace, .diskQuotaExceeded, .ioError:
         HandlerError(

@@ -216,6 +216,12 @@ public struct Schema: Sendable {
             ALTER TABLE place ADD COLUMN moves_to TEXT;
             ALTER TABLE place ADD COLUMN has_moved INTEGER NOT NULL DEFAULT 0;
             """,
+            """
+            -- Of a parked handler: what the program lacked that parked it, see `Lack`.
+            ALTER TABLE handler ADD COLUMN lacks INTEGER;
+            ALTER TABLE handler ADD COLUMN lacks_name TEXT;
+            ALTER TABLE handler ADD COLUMN lacks_version INTEGER;
+            """,
         ])
 
     /// Refuses two schemas of one module, and one whose name is too long.

@@ -27,7 +27,9 @@ final class Statement {
                 return code
             }
         }
-        guard code == SQLITE_OK else { throw sqliteError(database, code: code, doing: "preparing '\(sql)'") }
+        guard code == SQLITE_OK else {
+            throw preparingError(database, code: code, doing: "preparing '\(sql)'")
+        }
         guard let pointer, !hasMore else {
             sqlite3_finalize(pointer)
             throw HandlerError(

@@ -41,6 +41,10 @@ package protocol StoreDatabase: AnyObject, Sendable {
     var losses: Int { get }
     /// Ends the use of the database, before the place is given back.
     func close()
+    /// Closes the connection of steps, after ``close()`` and after the place was given back.
+    func closeConnection()
+    /// Connects again after ``closeConnection()``; the place is to be taken again.
+    func connectAgain() throws(HandlerError)
 }
 
 /// What sets an engine apart for the code above it.
@@ -58,4 +62,7 @@ extension StoreDatabase {
     package var narrowedFiles: [String] { [] }
     package func clocks(_ time: TimeSource) -> TimeSource { time }
     package var losses: Int { 0 }
+    // A server's connections hold no lock of a file.
+    package func closeConnection() {}
+    package func connectAgain() throws(HandlerError) {}
 }

@@ -51,9 +51,12 @@ final class StoreListeners: Sendable {
 
     /// Reports a final failure to one runner: the first that serves the scope, else the first of all.
     func report(_ failure: HandlerFailure) {
-        let hooks = state.withLock { $0.runners.map(\.hooks) }
+        let hooks = hooks
         (hooks.first { $0.serves(failure.scope) } ?? hooks.first)?.failed(failure)
     }
+
+    /// The functions of all runners, oldest first.
+    var hooks: [RunnerHooks] { state.withLock { $0.runners.map(\.hooks) } }
 
     /// Reports rows that a step has committed.
     func addDue(_ new: NewDue) { dueListener.withLock { $0.value }?.add(new) }
@@ -83,6 +86,10 @@ struct RunnerHooks: Sendable {
     let serves: @Sendable (HandlerScope?) -> Bool
     /// A handler failed for good.
     let failed: @Sendable (HandlerFailure) -> Void
+    /// Stops, and gives back all that it holds.
+    let suspend: @Sendable () -> Void
+    /// Goes on as it was.
+    let resume: @Sendable () throws -> Void
 }
 
 private struct WeakListener {

@@ -21,14 +21,14 @@ public final class StoreReader {
     /// - Parameters:
     ///   - path: The database file.
     ///   - schemas: The tables that will be read, beside the runtime's own; a store need not have them.
-    ///   - busyTimeout: How long to wait, in milliseconds, 0 or more, while another process opens the database after
+    ///   - busyTimeout: How long to wait, 0 or more, while another process opens the database after
     ///     a crash; no other lock makes a reader wait.
     ///   - time: The clocks; tests pass their own.
     public convenience init(
-        path: String, schemas: [Schema] = [], busyTimeout: Int = 1000, time: TimeSource = .system
+        path: String, schemas: [Schema] = [], busyTimeout: Duration = .seconds(1), time: TimeSource = .system
     ) {
         self.init(
-            ReadableFile(path: path, busyTimeout: Int32(clamping: busyTimeout)), schemas: schemas, time: time)
+            ReadableFile(path: path, busyTimeout: busyTimeout), schemas: schemas, time: time)
     }
 
     /// Makes a reader of a database of any engine.
@@ -79,7 +79,7 @@ public final class StoreReader {
 /// A database in a file of SQLite, which other processes may have open.
 private struct ReadableFile: ReadableDatabase {
     let path: String
-    let busyTimeout: Int32
+    let busyTimeout: Duration
 
     func read<R>(_ body: (any SQLConnection) throws -> R) throws -> R {
         // Nobody has it open, so the file is all there is, and reading it needs no lock and no file beside it.
@@ -110,9 +110,10 @@ private struct FileState: Equatable {
 
 extension SQLiteConnection {
     /// Opens a database for reading beside others that have it open.
-    convenience init(reading path: String, busyTimeout: Int32, files: any StoreFiles) throws(HandlerError) {
+    convenience init(reading path: String, busyTimeout: Duration, files: any StoreFiles) throws(HandlerError)
+    {
         try self.init(reading: path.hasPrefix("/") ? path : "./" + path, of: path, flags: 0, files)
-        sqlite3_busy_timeout(database, busyTimeout)
+        setBusyTimeout(busyTimeout)
     }
 
     /// Opens a database that no process has open, for reading: SQLite then takes no lock and opens no log.

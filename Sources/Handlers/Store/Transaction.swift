@@ -34,9 +34,11 @@ package final class Transaction: TransactionTable {
     /// The calls that failed for good in this step.
     var failures: [HandlerFailure] = []
     /// The handlers that run now, each in the call of the one before.
-    var callStack: [StoredHandler] = []
+    private(set) var callStack: [StoredHandler] = []
     /// The innermost of them.
     var running: StoredHandler? { callStack.last }
+    /// The first handler that the call of a standing handler has bound: the root of the chain that is that call.
+    private var firstInCall: AnyHandlerID?
     /// To which chain with a limit new handlers belong.
     private(set) var chainRule = ChainRule.inherited
     /// What features keep in memory until the end of the step.
@@ -92,6 +94,31 @@ package final class Transaction: TransactionTable {
 
     // MARK: Chains of handlers
 
+    /// The root of the chain to which a handler belongs that is bound now; nil for one that starts a chain.
+    ///
+    /// A standing handler is called again and again: were its row the root, all that a bot ever does would be one chain.
+    var root: AnyHandlerID? {
+        guard let running else { return nil }
+        return running.isStanding ? firstInCall : running.root
+    }
+
+    /// Lets a handler that was bound start the chain of the call in which it was.
+    func startChain(with id: AnyHandlerID) {
+        if firstInCall == nil, running?.isStanding ?? false { firstInCall = id }
+    }
+
+    /// Runs `body` as the call of a handler, which is the innermost one meanwhile.
+    func calling<R>(_ stored: StoredHandler, _ body: () throws -> R) rethrows -> R {
+        let outer = firstInCall
+        callStack.append(stored)
+        firstInCall = nil
+        defer {
+            callStack.removeLast()
+            firstInCall = outer
+        }
+        return try body()
+    }
+
     /// The chain with a limit to which a new handler belongs.
     enum ChainRule {
         /// That of the handler in whose call it is bound.
@@ -140,10 +167,11 @@ package final class Transaction: TransactionTable {
         nested = nil
         defer { nested = outer }
         let (actions, failed, ended) = (afterCommit.count, failures.count, awaited.count)
-        let kept = features.mark
+        let (kept, first) = (features.mark, firstInCall)
         func undo() throws {
             try connection.undo()
             features.undo(to: kept)
+            firstInCall = first
             afterCommit.removeSubrange(actions...)
             failures.removeSubrange(failed...)
             awaited.removeSubrange(ended...)

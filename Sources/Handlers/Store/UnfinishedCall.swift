@@ -25,6 +25,8 @@ struct UnfinishedCall {
     /// Whether it was not run because a runner must run it.
     let isQueued: Bool
     private(set) var reason: StoredReason
+    /// What this program lacks, if that parks the handler.
+    private(set) var lack: Lack?
     /// The call and its context; nil if it cannot be stored, so that the caller must call again.
     var call: [UInt8]?
     var input: [UInt8]?
@@ -67,7 +69,7 @@ struct UnfinishedCall {
         isStored: Bool, _ retry: RetryPolicy?, _ now: Timestamp
     ) {
         if Self.isUnknown(error) {
-            state = .parked
+            (state, lack) = (.parked, (error as? HandlerError)?.cause as? Lack)
             return
         }
         if let retry, Self.isWorthRetrying(error), runs - deaths < retry.attempts {

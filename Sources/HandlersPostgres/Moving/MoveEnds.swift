@@ -22,7 +22,7 @@ struct MoveSource {
                 try HandlerStore(
                     path: path, registry: HandlerRegistry(), schemas: schemas, role: .main,
                     synchronous: .full,
-                    busyTimeout: 5000, time: .system, log: nil, system: SystemServices(), toMove: true)
+                    busyTimeout: .seconds(5), time: .system, log: nil, system: SystemServices(), toMove: true)
             case .postgres(let settings):
                 try HandlerStore(
                     PostgresDatabase(PostgresSettings(settings, durability: .onPrimary)),

@@ -48,6 +48,7 @@ package final class OpenFile: Sendable {
     private static func open(_ path: String, _ flags: Int32) throws(Errno) -> Int32 {
         let descriptor = systemOpen(path, flags | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Errno.current }
+        if flags & O_CREAT != 0 { FileProtection.protect(descriptor) }
         return descriptor
     }
 

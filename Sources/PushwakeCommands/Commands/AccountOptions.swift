@@ -110,16 +110,15 @@ struct AccountOptions {
             options: [.init("secret", String(cString: secret))])
     }
 
-    /// How long a worker waits for another process's transaction, in milliseconds. It may wait twice in the short time that it has
-    /// for its end.
-    private static let patienceOfWorker = 2000
+    /// How long a worker waits for another process's transaction. It may wait twice in the short time that it has for its end.
+    private static let patienceOfWorker = Duration.seconds(2)
 
     func openStore() throws -> HandlerStore {
         let store = try HandlerStore(
             path: store, registry: .discovered(and: SimulationApp.handlers),
             schemas: Account.schemas + PubSubEvents.schemas + [SimulationApp.schema],
             role: configuration.role == .worker ? .worker : .main,
-            busyTimeout: configuration.role == .worker ? Self.patienceOfWorker : 5000)
+            busyTimeout: configuration.role == .worker ? Self.patienceOfWorker : .seconds(5))
         if Witness.isWanted() { try Witness.install(in: store) }
         return store
     }

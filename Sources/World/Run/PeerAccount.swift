@@ -31,7 +31,7 @@ package final class PeerAccount {
         offline = try Self.undisturbed(process) {
             let store = try HandlerStore(
                 path: "/peer.db", registry: HandlerRegistry(handlers), schemas: Account.schemas + schemas,
-                role: .main, synchronous: .full, busyTimeout: 5000,
+                role: .main, synchronous: .full, busyTimeout: .seconds(5),
                 time: TimeSource(
                     monotonic: { .nanoseconds(clock.now) },
                     wall: { Timestamp(milliseconds: clock.peerWall) }),

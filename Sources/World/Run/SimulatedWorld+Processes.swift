@@ -68,7 +68,7 @@ extension SimulatedWorld {
             path: Self.path, registry: HandlerRegistry(WorldApp.handlers + (addition?.handlers ?? [])),
             schemas: Account.schemas + [WorldApp.schema] + (options.hasPubSub ? PubSubEvents.schemas : [])
                 + (addition?.schemas ?? []),
-            role: process.role == .main ? .main : .worker, synchronous: synchronous, busyTimeout: 5000,
+            role: process.role == .main ? .main : .worker, synchronous: synchronous, busyTimeout: .seconds(5),
             time: time(of: process), log: nil, system: system(of: process))
         process.store = store
         if options.hasLimits { try store.step { try WorldLimits.make(in: $0) } }

@@ -228,7 +228,7 @@ private struct Chime: Handler {
             #expect(try rig.store.notes() == ["2026-03-27T13:00:00.000Z"])
             let status = try rig.status(of: id)
             #expect(status?.state == .parked)
-            #expect(status?.reason == ParkedReason.zone("Europe/Atlantis"))
+            #expect(status?.reason == Lack.zone("Europe/Atlantis").error().message)
             #expect(throws: HandlerError.self) { try rig.store.step { try $0.resume(id) } }
         }
     }

@@ -37,7 +37,7 @@ import Testing
             let (path, target) = (folder.file() + suffix, folder.file("target"))
             unlink(path)
             try put(kind, at: path, target: target)
-            let error = error { _ = try openStore(folder.file(), busyTimeout: 50) }
+            let error = error { _ = try openStore(folder.file(), busyTimeout: .milliseconds(50)) }
             #expect(error?.code == .databaseForeign, "\(error?.message ?? "it opened")")
             #expect(error?.message.contains(path) == true && error?.message.contains("move it away") == true)
             #expect(bytes(of: target) == Array("a diary".utf8))

@@ -54,7 +54,7 @@ import World
             func open(_ driver: ByHand) throws -> (HandlerStore, HandlerRunner) {
                 let store = try HandlerStore(
                     path: folder.file(), registry: HandlerRegistry([Slow.self]), schemas: [], role: .main,
-                    synchronous: .normal, busyTimeout: 5000, time: clock.timeSource, log: nil,
+                    synchronous: .normal, busyTimeout: .seconds(5), time: clock.timeSource, log: nil,
                     system: SystemServices(driver: driver, presence: machine.presence))
                 let runner = try HandlerRunner(store)
                 try runner.start()

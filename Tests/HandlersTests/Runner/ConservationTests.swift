@@ -128,7 +128,8 @@ import TestServers
         try withFolder { folder in
             let path = folder.file()
             try run("bind", "80", path: path)
-            let store = try HandlerStore(path: path, registry: HandlerRegistry(), busyTimeout: 100)
+            let store = try HandlerStore(
+                path: path, registry: HandlerRegistry(), busyTimeout: .milliseconds(100))
             func leased() throws -> Int64 {
                 try store.integer("SELECT count(*) FROM handler WHERE state <> 0 AND state = 3") ?? 0
             }
@@ -155,7 +156,8 @@ import TestServers
             let end = ContinuousClock.now + .seconds(60)
             while !child.isStopped, ContinuousClock.now < end { usleep(1000) }
             do {
-                try HandlerStore(path: path, registry: HandlerRegistry(), busyTimeout: 100).step { _ in }
+                try HandlerStore(path: path, registry: HandlerRegistry(), busyTimeout: .milliseconds(100))
+                    .step { _ in }
                 return child
             } catch let error as HandlerError where error.code == .databaseLocked {
                 child.killAndWait()

@@ -140,16 +140,33 @@ private func note(_ text: String, in step: borrowing Step) throws {
         }
     }
 
-    @Test("G8 the reason of a parked handler says which program lacks nothing any more")
-    func reasons() {
+    @Test(
+        "G8 what a program lacked that parked a handler says who lacks nothing any more",
+        arguments: [
+            (Lack.handler(Name(Common.id)), true), (.handler("other"), false),
+            (.version(Name(After.id), 2), true), (.version(Name(After.id), 3), false),
+            (.version("other", 1), false), (nil, false), (.handler("a\0b"), false),
+            (.zone("Europe/Zurich"), true), (.zone("Europe/Atlantis"), false),
+            (.handler(Name(Marked.id)), true),
+        ])
+    func lacks(lack: Lack?, isGone: Bool) throws {
         let registry = HandlerRegistry([Common.self, After.self, Marked.self])
-        for (reason, isGone) in [
-            (ParkedReason.unknown(Name(Common.id)), true), (ParkedReason.unknown("other"), false),
-            (ParkedReason.newer(Name(After.id), 2, than: 1), true),
-            (ParkedReason.newer(Name(After.id), 3, than: 2), false),
-            (ParkedReason.newer("other", 1, than: 0), false), ("its journal does not fit", false),
-            (ParkedReason.zone("Europe/Zurich"), true), (ParkedReason.zone("Europe/Atlantis"), false),
-            (ParkedReason.unknown(Name(Marked.id)), true),
-        ] { #expect(ParkedReason.isGone(reason, in: registry) == isGone, "\(reason)") }
+        try withRig([]) { rig in
+            let id = try rig.store.bind(Greet(name: "Ada").durable)
+            let columns = try rig.store.step { step in
+                try step.transaction.handlers.setLack(lack, of: AnyHandlerID(id))
+                return try step.first(
+                    "SELECT lacks, lacks_name, lacks_version FROM handler WHERE id = ?", AnyHandlerID(id)
+                ) {
+                    Lack.Stored(
+                        code: $0.optionalInteger(0), name: $0.isNull(1) ? nil : $0.foreignText(1),
+                        version: $0.optionalInteger(2))
+                }
+            }
+            #expect(columns?.isGone(in: registry) == isGone)
+            #expect(
+                Lack.Stored().isGone(in: registry),
+                "a program that parked it before there was such a column may not have what this one has")
+        }
     }
 }

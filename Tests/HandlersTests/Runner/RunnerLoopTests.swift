@@ -161,7 +161,7 @@ private func notes(_ count: Int, in store: HandlerStore) async throws -> [String
             let time = TimeSource(monotonic: { .seconds(1) })
             let store = try HandlerStore(
                 path: folder.file(), registry: HandlerRegistry([]), schemas: [], role: .main,
-                synchronous: .normal, busyTimeout: 5000, time: time, log: nil,
+                synchronous: .normal, busyTimeout: .seconds(5), time: time, log: nil,
                 system: SystemServices(driver: driver))
             let runner = try HandlerRunner(store)
             try runner.start()

@@ -252,7 +252,7 @@ import Testing
     func parked() throws {
         var (machine, turns) = Self.machine(in: .started)
         let parked = [Self.a, Self.b].map {
-            Repairs.ParkedCalls(scope: $0, name: "old", version: 1, reason: "")
+            Repairs.ParkedCalls(scope: $0, name: "old", version: 1)
         }
         func survey(at seconds: Int) throws -> String {
             _ = machine.handle(.committed(Self.new { $0.isAnywhere = true }))

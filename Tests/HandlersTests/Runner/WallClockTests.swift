@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import HandlersTestKit
 import Synchronization
@@ -43,6 +44,13 @@ private final class SetClock: Sendable {
     }
 }
 
+/// Does something when it goes.
+private final class Ending: Sendable {
+    private let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    deinit { body() }
+}
+
 private struct Chime: Handler {
     static let id = "wall.chime"
     static let retry = RetryPolicy(attempts: 3, firstDelay: .seconds(10))
@@ -66,6 +74,34 @@ private struct Chime: Handler {
             runner.rest(atMost: .seconds(3600))
             try runner.start()
             try await body(clock, store, runner)
+        }
+    }
+
+    @Test("H7 the watch of the clock goes without the lock of the runners, for which its thread may wait")
+    func watchGoes() throws {
+        try withFolder { folder in
+            let store = Mutex<HandlerStore?>(nil)
+            let hasReported = Mutex(false)
+            let time = TimeSource(
+                wall: TimeSource.systemWall,
+                onSet: { _ in
+                    Ending {
+                        let (listeners, end) = (store.withLock { $0?.listeners }, DispatchSemaphore(value: 0))
+                        Thread {
+                            listeners?.addAllDue()
+                            end.signal()
+                        }.start()
+                        let isOver = end.wait(timeout: .now() + 60) == .success
+                        hasReported.withLock { $0 = isOver }
+                    }
+                })
+            let opened = try openStore(folder.file(), [Chime.self], time: time)
+            store.withLock { $0 = opened }
+            let runner = try HandlerRunner(opened)
+            try runner.start()
+            runner.close()
+            #expect(hasReported.withLock { $0 })
+            store.withLock { $0 = nil }
         }
     }
 

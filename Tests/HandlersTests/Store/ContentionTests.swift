@@ -16,7 +16,7 @@ import Testing
             await concurrently(4) { index in
                 do {
                     // Opened here, so that the openings meet as well.
-                    let store = try openStore(folder.file(), busyTimeout: 60_000)
+                    let store = try openStore(folder.file(), busyTimeout: .seconds(60))
                     for round in 0..<rounds {
                         try store.step { step in
                             try step.bind(Greet(name: "a").durable)
@@ -69,10 +69,10 @@ import Testing
                                 while (0..<8).contains(where: { access("\(path).ready\($0)", F_OK) != 0 }) {
                                     usleep(100)
                                 }
-                                let id = try openStore(path, busyTimeout: 20_000).bind(
+                                let id = try openStore(path, busyTimeout: .seconds(20)).bind(
                                     Greet(name: "\(index)").durable)
                                 // Closing and opening again meets the others' first opening and last closing.
-                                _ = try openStore(path, busyTimeout: 20_000).end(id)
+                                _ = try openStore(path, busyTimeout: .seconds(20)).end(id)
                             }
                         }
                     }
@@ -95,7 +95,7 @@ import Testing
                     barrier.wait()
                     do {
                         for _ in 0..<5 {
-                            try openStore(folder.file("\(round).db"), busyTimeout: 20_000)
+                            try openStore(folder.file("\(round).db"), busyTimeout: .seconds(20))
                                 .bind(Count().durable)
                         }
                     } catch { failures.append("\(error)") }

@@ -131,7 +131,7 @@ struct KeyNoting: AsyncHandler {
                 defer { try? writer.run("ROLLBACK") }
                 _ = try HandlerStore(
                     path: folder.file(), registry: HandlerRegistry([KeyNoting.self]), schemas: [notes],
-                    synchronous: .normal, busyTimeout: 0)
+                    synchronous: .normal, busyTimeout: .zero)
             }
         }
     }
@@ -300,7 +300,7 @@ struct KeyNoting: AsyncHandler {
     ) throws -> HandlerStore {
         try HandlerStore(
             path: path, registry: HandlerRegistry([]), schemas: [], role: .main, synchronous: synchronous,
-            busyTimeout: 5000, time: .system, log: nil, system: SystemServices(boot: { boot }))
+            busyTimeout: .seconds(5), time: .system, log: nil, system: SystemServices(boot: { boot }))
     }
 
     @Test("S7 a NORMAL store counts as a copy once after each boot, and then gives its handlers other keys")

@@ -17,12 +17,12 @@ import Testing
             _ = try openStore(folder.file())
             let litestream = try LitestreamStandIn(folder.file())
             // Waits for no lock.
-            let store = try openStore(folder.file(), schemas: [notes, fill], busyTimeout: 0)
+            let store = try openStore(folder.file(), schemas: [notes, fill], busyTimeout: .zero)
             let id = try store.bind(Greet(name: "Juliet").durable)
             #expect(try store.verify() == [])
             #expect(try store.end(id) == .ended)
             #expect(try store.notes() == ["Hello, Juliet"])
-            #expect(try openStore(folder.file(), busyTimeout: 0).notes() == ["Hello, Juliet"])
+            #expect(try openStore(folder.file(), busyTimeout: .zero).notes() == ["Hello, Juliet"])
             #expect(try store.integer("SELECT copies FROM place") == 0)
             let tables = "SELECT count(*) FROM sqlite_schema WHERE name LIKE '\\_litestream%' ESCAPE '\\'"
             #expect(try store.integer(tables) == 2)

@@ -11,7 +11,7 @@ import Testing
     func locked() throws {
         try withFolder { folder in
             let holder = try openStore(folder.file())
-            let store = try openStore(folder.file(), busyTimeout: 20)
+            let store = try openStore(folder.file(), busyTimeout: .milliseconds(20))
             let id = try store.bind(Greet(name: "Juliet").durable)
             try holder.step { _ in
                 let error = error {
@@ -33,7 +33,7 @@ import Testing
     func waits() throws {
         try withFolder { folder in
             let holder = try openStore(folder.file())
-            let store = try openStore(folder.file(), busyTimeout: 60_000)
+            let store = try openStore(folder.file(), busyTimeout: .seconds(60))
             let started = Gate()
             let thread = try holder.step { step in
                 let thread = Thread {
@@ -54,11 +54,11 @@ import Testing
         try withFolder { folder in
             let holder = try openStore(folder.file())
             try holder.step { _ in
-                _ = try openStore(folder.file(), busyTimeout: 0)
+                _ = try openStore(folder.file(), busyTimeout: .zero)
                 // One that would have to be migrated must wait, and says so.
                 let more = Schema(module: "more", migrations: ["CREATE TABLE more(id INTEGER PRIMARY KEY)"])
                 #expect(
-                    code { _ = try openStore(folder.file(), schemas: [notes, more], busyTimeout: 0) }
+                    code { _ = try openStore(folder.file(), schemas: [notes, more], busyTimeout: .zero) }
                         == .databaseLocked)
             }
         }
@@ -72,12 +72,12 @@ import Testing
             let other = try RawConnection(folder.file())
             try other.run("PRAGMA journal_mode = DELETE")
             try other.run("BEGIN IMMEDIATE")
-            #expect(code { try openStore(folder.file(), busyTimeout: 20) } == .databaseLocked)
+            #expect(code { try openStore(folder.file(), busyTimeout: .milliseconds(20)) } == .databaseLocked)
             let opened = Sink<Int>()
             let started = Gate()
             let thread = Thread {
                 started.open()
-                if let store = try? openStore(folder.file(), busyTimeout: 60_000) {
+                if let store = try? openStore(folder.file(), busyTimeout: .seconds(60)) {
                     opened.append((try? store.waiting().count) ?? -1)
                 }
             }

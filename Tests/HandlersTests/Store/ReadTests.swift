@@ -163,7 +163,7 @@ import Testing
     @Test("H32 a process that was stopped inside a step holds up steps, and no read", .sqliteOnly)
     func besideFrozenWriter() throws {
         try withFolder { folder in
-            let store = try openStore(folder.file(), busyTimeout: 0)
+            let store = try openStore(folder.file(), busyTimeout: .zero)
             try store.step { try $0.execute("INSERT INTO note(text) VALUES ('one')") }
             let writer = try FrozenProcess(
                 BuiltProduct.path("HandlersTestProgram"),
@@ -171,7 +171,7 @@ import Testing
             // The first read opens a connection, the second has one.
             for _ in 0..<2 { #expect(try store.read { try count($0) } == 1) }
             // A second store finds its way as well.
-            #expect(try openStore(folder.file(), busyTimeout: 0).read { try count($0) } == 1)
+            #expect(try openStore(folder.file(), busyTimeout: .zero).read { try count($0) } == 1)
             #expect(writer.isStopped)
             #expect(code { try store.step { _ in } } == .databaseLocked)
             #expect(try writer.thaw() == "committed")

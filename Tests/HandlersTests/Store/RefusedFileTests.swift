@@ -13,7 +13,7 @@ import Testing
         sourceLocation: SourceLocation = #_sourceLocation
     ) {
         let before = (bytes(of: path), mode(of: path))
-        let error = error { _ = try openStore(path, busyTimeout: 50) }
+        let error = error { _ = try openStore(path, busyTimeout: .milliseconds(50)) }
         #expect(error?.code == code, "\(error?.message ?? "it opened")", sourceLocation: sourceLocation)
         for word in [path] + words {
             #expect(

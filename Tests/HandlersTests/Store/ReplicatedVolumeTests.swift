@@ -21,7 +21,8 @@ private func open(
 ) throws -> HandlerStore {
     try HandlerStore(
         path: path, registry: HandlerRegistry([handler, Greet.self]), schemas: [notes], role: .main,
-        synchronous: .full, busyTimeout: 5000, time: .system, log: nil, system: SystemServices(boot: { boot })
+        synchronous: .full, busyTimeout: .seconds(5), time: .system, log: nil,
+        system: SystemServices(boot: { boot })
     )
 }
 

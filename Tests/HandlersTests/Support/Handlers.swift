@@ -87,7 +87,8 @@ let notes = Schema(
 /// Commits do not wait for the disk unless a test asks for it: hundreds of tests that do would hold up all others.
 func openStore(
     _ path: String, _ handlers: [any DurableHandler.Type] = [Greet.self, Abandon.self, Count.self],
-    schemas: [Schema] = [notes], synchronous: HandlerStore.Synchronous = .normal, busyTimeout: Int = 5000,
+    schemas: [Schema] = [notes], synchronous: HandlerStore.Synchronous = .normal,
+    busyTimeout: Duration = .seconds(5),
     time: TimeSource = TimeSource(wall: { Timestamp(milliseconds: 1_700_000_000_000) })
 ) throws -> HandlerStore {
     try TestEngine.open(

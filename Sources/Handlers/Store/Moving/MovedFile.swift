@@ -9,12 +9,13 @@ package final class MovedFile: MovedDatabase {
     /// Opens the file of a store for reading.
     package init(reading path: String) throws(HandlerError) {
         file = try SQLiteConnection(
-            reading: FileSystem.resolved(path), busyTimeout: 5000, files: SystemFiles())
+            reading: FileSystem.resolved(path), busyTimeout: .seconds(5), files: SystemFiles())
     }
 
     /// Opens a file for writing, and creates it if it is missing.
     package init(writing path: String) throws(HandlerError) {
-        file = try SQLiteConnection(path: path, synchronous: .full, busyTimeout: 5000, files: SystemFiles())
+        file = try SQLiteConnection(
+            path: path, synchronous: .full, busyTimeout: .seconds(5), files: SystemFiles())
     }
 
     package var connection: any SQLConnection { file }
