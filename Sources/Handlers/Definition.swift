@@ -169,6 +169,8 @@ final class StoredHandler: Sendable {
     let key: String?
     /// Whether a process runs it under a lease.
     let isLeased: Bool
+    /// The error for which it was quarantined; nil for one that was not.
+    let quarantineError: CallError?
     /// What other tables hold of it, and what its ending concerns.
     let relations: Relations
     /// Whether it stays after the call.
@@ -177,13 +179,15 @@ final class StoredHandler: Sendable {
     init(
         id: AnyHandlerID? = nil, name: Name, version: Int, arguments: [UInt8], orElseBytes: [UInt8]? = nil,
         attempts: Int = 0, deaths: Int = 0, culprit: Int64? = nil, trace: AnyHandlerID?, key: String? = nil,
-        isLeased: Bool = false, relations: Relations = [], isStanding: Bool = false
+        isLeased: Bool = false, quarantineReason: String? = nil, relations: Relations = [],
+        isStanding: Bool = false
     ) {
         (self.id, self.name, self.version, self.arguments) = (id, name, version, arguments)
         (self.orElseBytes, self.attempts, self.deaths, self.culprit) = (
             orElseBytes, attempts, deaths, culprit
         )
         (self.trace, self.key, self.isLeased) = (trace, key, isLeased)
+        quarantineError = CallError(storedCode: nil, message: quarantineReason)
         (self.relations, self.isStanding) = (relations, isStanding)
     }
 
@@ -192,7 +196,7 @@ final class StoredHandler: Sendable {
         StoredHandler(
             id: id, name: name, version: version, arguments: arguments, orElseBytes: orElseBytes,
             attempts: attempts, deaths: deaths, culprit: culprit, trace: trace, key: key, isLeased: isLeased,
-            relations: relations, isStanding: isStanding)
+            quarantineReason: quarantineError?.message, relations: relations, isStanding: isStanding)
     }
 
     /// The root of its chain.

@@ -216,6 +216,11 @@ public struct Schema: Sendable {
             ALTER TABLE place ADD COLUMN moves_to TEXT;
             ALTER TABLE place ADD COLUMN has_moved INTEGER NOT NULL DEFAULT 0;
             """,
+            """
+            -- Of endings: why the handler failed, see `CallError`; NULL for one that did not fail.
+            ALTER TABLE ending_detail ADD COLUMN code TEXT;
+            ALTER TABLE ending_detail ADD COLUMN error TEXT;
+            """,
         ])
 
     /// Refuses two schemas of one module, and one whose name is too long.
