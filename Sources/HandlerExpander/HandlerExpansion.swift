@@ -71,6 +71,9 @@ extension HandlerExpansion {
         if let limit = handler.attribute.limit {
             lines.append("static var limit: Swift::Duration? { \(limit) }")
         }
+        if let silence = handler.attribute.silence {
+            lines.append("static var silence: Swift::Duration? { \(silence) }")
+        }
         if let availability = handler.attribute.availability {
             lines.append("static var availability: Handlers::Availability { \(availability) }")
         }

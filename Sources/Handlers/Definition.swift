@@ -17,8 +17,9 @@ final class Definition: Sendable {
     let version: Int
     let retry: RetryPolicy
     let availability: Availability
-    /// How long one attempt of an async handler may take.
+    /// How long one attempt of an async handler may take, and go on without saving its progress.
     let limit: Duration?
+    let silence: Duration?
     let place: String
     let signature: @Sendable () throws(HandlerError) -> HandlerSignature
     let body: Body
@@ -38,11 +39,11 @@ final class Definition: Sendable {
         signature = { () throws(HandlerError) in try HandlerSignature(handler) }
         // Each of these questions searches all conformances of the program, so none is asked twice.
         if let handler = handler as? any Handler.Type {
-            (body, limit) = (Self.inStep(handler, unknown), nil)
+            (body, limit, silence) = (Self.inStep(handler, unknown), nil, nil)
         } else if let handler = handler as? any AsyncHandler.Type {
-            (body, limit) = (Self.leased(handler, unknown), handler.limit)
+            (body, limit, silence) = (Self.leased(handler, unknown), handler.limit, handler.silence)
         } else if let handler = handler as? any Workflow.Type {
-            (body, limit) = (Self.workflow(handler, unknown), nil)
+            (body, limit, silence) = (Self.workflow(handler, unknown), nil, nil)
         } else {
             // A programming error that would leave its rows waiting for ever: stop at the first start.
             fatalError(

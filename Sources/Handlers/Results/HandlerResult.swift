@@ -5,12 +5,12 @@ struct HandlerResult {
 
     let bytes: [UInt8]
 
-    init(_ value: some Encodable) throws(HandlerError) {
-        bytes = try ArgumentCoding.encode(StoredValue(value: value), named: "the result of a handler")
+    init(_ value: some Encodable, of what: String = "the result of a handler") throws(HandlerError) {
+        bytes = try ArgumentCoding.encode(StoredValue(value: value), named: what)
         guard bytes.count <= Self.maximumBytes, !ArgumentCoding.isTooDeep(bytes) else {
             throw HandlerError(
                 .argumentNotEncodable,
-                "the result of a handler has \(bytes.count) bytes, at most \(Self.maximumBytes), and is nested at most \(ArgumentCoding.maximumDepth) deep; keep it in a table of your own and return its key"
+                "\(what) has \(bytes.count) bytes, at most \(Self.maximumBytes), and is nested at most \(ArgumentCoding.maximumDepth) deep; keep it in a table of your own and return its key"
             )
         }
     }

@@ -220,6 +220,16 @@ public struct Schema: Sendable {
             -- Of endings: why the handler failed, see `CallError`; NULL for one that did not fail.
             ALTER TABLE ending_detail ADD COLUMN code TEXT;
             ALTER TABLE ending_detail ADD COLUMN error TEXT;
+            -- Starts of a lane at once after a pause; NULL for as many as its rate has.
+            ALTER TABLE lane ADD COLUMN rate_at_once INTEGER;
+            -- When a process died last while it ran the handler; see `RetryPolicy.deathWindow`.
+            ALTER TABLE handler ADD COLUMN died_at INTEGER;
+            -- What async handlers have saved of their progress; see `AsyncCall.save`.
+            CREATE TABLE progress(
+                handler INTEGER PRIMARY KEY,
+                value BLOB NOT NULL,                    -- JSON
+                note TEXT,                              -- for people
+                at INTEGER NOT NULL);
             """,
         ])
 

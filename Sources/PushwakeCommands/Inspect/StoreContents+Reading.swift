@@ -124,7 +124,10 @@ extension StoreContents {
         let shown = lanes.prefix(limit).map { lane in
             Lane(
                 name: lane.name, concurrency: lane.rule.concurrency,
-                rate: lane.rule.rate.map { "\($0.count) in \(Span.text($0.period.milliseconds))" },
+                rate: lane.rule.rate.map { rate in
+                    "\(rate.count) in \(Span.text(rate.period.milliseconds))"
+                        + (rate.atOnce == rate.count ? "" : ", \(rate.atOnce) at once")
+                },
                 running: lane.running, waiting: lane.waiting, away: lane.away,
                 why: lane.standstill.map { "\($0)" })
         }

@@ -35,7 +35,8 @@ struct WorldBounds {
     private static let unused: Set<String> = [
         "capability", "capability_query", "contact_presence", "entity", "occupant",
         "push_registration",
-        "push_removal", "room", "room_invitation", "room_message", "room_watch", "subscription_request",
+        "progress", "push_removal", "room", "room_invitation", "room_message", "room_watch",
+        "subscription_request",
     ]
 
     let addition: (any WorldExtension)?
