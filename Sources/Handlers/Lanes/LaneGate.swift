@@ -17,13 +17,16 @@ struct LaneGate: Equatable {
     private(set) var tokenWaiter: Int64?
     /// The time at which that entry has its token.
     private(set) var tokenAt: Timestamp?
+    /// The tag of the share that had its turn last; nil while no entry with a share has waited.
+    var shareClock: Int64?
 
     init() {}
 
     init(
         concurrency: Int?, rate: LaneRate?, running: Int, paidUntil: Int64, tokenWaiter: Int64?,
-        tokenAt: Timestamp?
+        tokenAt: Timestamp?, shareClock: Int64? = nil
     ) {
+        self.shareClock = shareClock
         (self.concurrency, self.rate, self.running) = (concurrency, rate, running)
         (self.paidUntil, self.tokenWaiter, self.tokenAt) = (paidUntil, tokenWaiter, tokenAt)
     }

@@ -107,6 +107,16 @@ extension LanePlace {
                 "the priority \(priority) in the lane '\(lane)' is not one of \(Self.priorities.lowerBound) to \(Self.priorities.upperBound)"
             )
         }
+        guard Self.weights ~= weight else {
+            throw Lanes.invalid(
+                "the weight \(weight) in the lane '\(lane)' is not one of \(Self.weights.lowerBound) to \(Self.weights.upperBound)"
+            )
+        }
+        if let shareName, !shareName.isName(ofBytes: NameBounds.key) {
+            throw Lanes.invalid(
+                "a share has 1 to \(NameBounds.key) bytes and no U+0000; one of the lane '\(lane)' has \(shareName.utf8.count) bytes"
+            )
+        }
         guard let key else { return }
         guard key.isName(ofBytes: NameBounds.key) else {
             throw Lanes.invalid(

@@ -205,6 +205,29 @@ private struct Login: Handler {
         }
     }
 
+    @Test("H39 deaths count together while no more than an hour lies between them", .sqliteOnly)
+    func deathsApart() throws {
+        try withFolder { folder in
+            let clock = VirtualClock()
+            func open(_ body: (Rig) throws -> Void = { _ in }) throws {
+                let rig = try Rig(folder.file(), [Endless.self], clock: clock)
+                defer { rig.runner.close() }
+                try body(rig)
+            }
+            var id = HandlerID<Job>(rawValue: 0)
+            try open { id = try $0.store.bind(Endless().durable) }
+            // Each beside the time since the death before it.
+            for (minutes, deaths, attempts) in [(0, 1, 1), (59, 2, 2), (61, 1, 1), (1, 2, 2), (600, 1, 1)] {
+                clock.advance(by: .seconds(minutes * 60))
+                try die(folder.file(), running: id, digest: 0)
+                try open { rig in
+                    let status = try rig.status(of: id)
+                    #expect(status?.deaths == deaths && status?.attempts == attempts, "\(minutes)")
+                }
+            }
+        }
+    }
+
     @Test("H13 of a standing handler only the call that kills is kept back; the others go on", .sqliteOnly)
     func poison() throws {
         try withFolder { folder in
