@@ -10,7 +10,8 @@ struct HandlerExpansion {
     static let types: Set = ["CodingKeys", "Context"]
     /// The other names that hide the user's inside the added type, besides the arguments.
     static let members: Set = [
-        "aliases", "arguments", "availability", "decoder", "durable", "id", "limit", "silence", "retry", "run",
+        "aliases", "arguments", "availability", "decoder", "durable", "id", "limit", "silence", "retry",
+        "run",
         "storedArguments", "upcast", "version",
     ]
 

@@ -1,6 +1,6 @@
 /// The error with which a handler or a workflow fails.
 ///
-/// A handler throws it to say which failure it is, and whether it is tried again. Everybody who waits for the handler gets the error by its
+/// A handler throws it to say which failure it is, and whether it is tried again. All that waits for the handler gets the error by its
 /// code: ``Flow/run(_:as:lane:)``, ``HandlerStore/value(of:as:)``, ``JoinedChild/error``, the handler bound with ``Durable/orElse(_:)``, the
 /// compensations of a workflow, and ``HandlerFailure``. It is kept as long as the ending.
 ///

@@ -138,7 +138,7 @@ private struct Asks: Workflow {
     }
 
     @Test(
-        "H37 what runs instead of a failed handler gets its error, also at a later attempt and after a restart"
+        "H37 the invalidation handler of a failed handler gets its error, also at a later attempt and after a restart"
     )
     func orElse() async throws {
         try await Bank.withShop(Self.handlers) { test in

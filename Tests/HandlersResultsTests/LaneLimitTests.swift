@@ -23,7 +23,7 @@ private struct Part: Workflow {
 
 @Suite(.ownThread, .serialized) struct LaneLimitTests {
     @Test(
-        "H38 a strict rate has no more starts in any period, wherever it begins, also when starts come late",
+        "H38 a strict rate has no more starts in any period, wherever it starts, also when starts come late",
         arguments: [1, 10])
     func strict(atOnce: Int) async throws {
         starts.withLock { $0 = [] }

@@ -31,8 +31,8 @@ extension Step {
     /// - Parameters:
     ///   - handler: The handler with its arguments.
     ///   - context: What it is called with; stored until then. Its environment, if it has one, must be attached to a runner.
-    ///   - key: What the program calls it, 1 to 512 bytes of UTF-8, without U+0000; nil for nothing. Whoever knows the key can look at the
-    ///     handler and invalidate it, also while it waits.
+    ///   - key: What the program calls it, 1 to 512 bytes of UTF-8, without U+0000; nil for nothing. By its key
+    ///     the handler is found and invalidated, also while it waits.
     ///   - rule: What happens when another handler has the key. With ``KeyRule/keep`` that one keeps its place.
     ///   - place: The lane, the priority and the order key.
     /// - Returns: The handler's row; with ``KeyRule/keep`` perhaps that of the other one.

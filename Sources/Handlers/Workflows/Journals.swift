@@ -150,6 +150,8 @@ struct Journals: HandlerFeature {
 
     /// Cancels what a workflow waits for that will never go on: it has ended, or its compensations are tried again.
     private func cancelWaits(of workflow: AnyHandlerID) throws(HandlerError) {
+        let isWaiting = try connection.first("\(Self.openWaits) LIMIT 1", [workflow]) { _ in true }
+        guard isWaiting == true else { return }
         try freeKeys(ofWaitsOf: "?", [workflow])
         try chains.cancelLater(
             "SELECT handler FROM join_child WHERE parent IN (\(Self.openWaits))", workflow)

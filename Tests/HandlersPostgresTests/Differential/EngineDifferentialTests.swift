@@ -174,7 +174,8 @@ import Testing
     }
 
     private static let tables = [
-        "leaf", "root", "once", "own", "note", "join_child", "handler_join", "lane_entry", "lane_share", "lane",
+        "leaf", "root", "once", "own", "note", "join_child", "handler_join", "lane_entry", "lane_share",
+        "lane",
         "chain_member",
         "chain_limit", "journal", "early_signal", "handler_key", "calendar", "progress", "ending_detail",
         "ending",

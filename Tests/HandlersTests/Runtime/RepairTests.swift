@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import HandlersTestKit
 import TestThreads
 import TestSupport
 import Testing
