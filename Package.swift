@@ -352,6 +352,9 @@ let package = Package(
                 "Handlers", "HandlersPostgres", "NodeTestProgram", "Platform", "TestServers", "TestSupport",
                 "TestThreads", "XMPPTestKit", "fleet-proof",
             ]),
+        // What every handler leaves behind and is limited by, on the public interface and a virtual clock: quick to build.
+        .testTarget(
+            name: "HandlersResultsTests", dependencies: ["Handlers", "HandlersTestKit", "TestThreads"]),
         .testTarget(
             name: "HandlersTestKitTests",
             dependencies: ["Handlers", "HandlersTestKit", "TestServers", "TestThreads"]),

@@ -13,6 +13,7 @@ struct HandlerAttribute {
     var upcast: ExprSyntax?
     var retry: ExprSyntax?
     var limit: ExprSyntax?
+    var silence: ExprSyntax?
     var availability: ExprSyntax?
     /// The argument `on:`, and the path in it.
     var path: (argument: LabeledExprSyntax, text: String)?
@@ -38,6 +39,7 @@ struct HandlerAttribute {
             case "upcast": readUpcast(argument.expression, report: &report)
             case "retry": retry = readPolicy(argument.expression, report: &report)
             case "limit": limit = readPolicy(argument.expression, report: &report)
+            case "silence": silence = readPolicy(argument.expression, report: &report)
             case "availability": availability = readPolicy(argument.expression, report: &report)
             case "on": readPath(argument, report: &report)
             // The compiler refuses it too; a tool that only expands does not.

@@ -53,14 +53,16 @@ struct HandlerDeclaration {
             Self.checkPath(
                 of: function, isStatic: isStatic, attribute: node, read: attribute, report: &report)
         }
-        let limit = node.arguments?.as(LabeledExprListSyntax.self)?.first { $0.label?.text == "limit" }
-        if let limit, attribute.limit != nil, parameters.form != .leased {
-            report.error(.limitInStep, at: limit)
+        for limit in node.arguments?.as(LabeledExprListSyntax.self) ?? [] where parameters.form != .leased {
+            guard let label = limit.label?.text, ["limit", "silence"].contains(label) else { continue }
+            let isNil = limit.expression.is(NilLiteralExprSyntax.self)
+            if !isNil { report.error(.limitInStep(label), at: limit) }
         }
 
         self.attribute = attribute
         self.attribute.retry = attribute.retry?.replacingSelf(with: owner.name)
         self.attribute.limit = attribute.limit?.replacingSelf(with: owner.name)
+        self.attribute.silence = attribute.silence?.replacingSelf(with: owner.name)
         self.attribute.availability = attribute.availability?.replacingSelf(with: owner.name)
         self.attribute.upcast = attribute.upcast?.replacingSelf(with: owner.name)
         self.owner = owner

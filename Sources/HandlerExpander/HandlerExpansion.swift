@@ -10,7 +10,8 @@ struct HandlerExpansion {
     static let types: Set = ["CodingKeys", "Context"]
     /// The other names that hide the user's inside the added type, besides the arguments.
     static let members: Set = [
-        "aliases", "arguments", "availability", "decoder", "durable", "id", "limit", "retry", "run",
+        "aliases", "arguments", "availability", "decoder", "durable", "id", "limit", "silence", "retry",
+        "run",
         "storedArguments", "upcast", "version",
     ]
 
@@ -70,6 +71,9 @@ extension HandlerExpansion {
         }
         if let limit = handler.attribute.limit {
             lines.append("static var limit: Swift::Duration? { \(limit) }")
+        }
+        if let silence = handler.attribute.silence {
+            lines.append("static var silence: Swift::Duration? { \(silence) }")
         }
         if let availability = handler.attribute.availability {
             lines.append("static var availability: Handlers::Availability { \(availability) }")

@@ -31,16 +31,18 @@ extension HandlerMessage {
     static func unknownArgument(_ label: String?) -> Self {
         .init(
             "@Handler takes no argument \(label.map { "'\($0):'" } ?? "without a label") here: write 'version:', "
-                + "'aliases:', 'on:', 'upcast:', 'retry:', 'limit:' or 'availability:'")
+                + "'aliases:', 'on:', 'upcast:', 'retry:', 'limit:', 'silence:' or 'availability:'")
     }
 
     static let uncalledUpcast = HandlerMessage(
         "'upcast:' turns arguments of older versions into those of this one, and version 1 has none: raise 'version:', "
             + "or remove 'upcast:'")
 
-    static let limitInStep = HandlerMessage(
-        "a function that runs inside the step cannot be canceled: remove 'limit:', or make the function async"
-    )
+    static func limitInStep(_ label: String) -> Self {
+        .init(
+            "a function that runs inside the step cannot be canceled: remove '\(label):', or make the function async"
+        )
+    }
 
     static let pathOnStatic: HandlerMessage =
         "a static function has no instance to find: remove 'on:', or remove 'static' to run it on an instance"

@@ -61,12 +61,13 @@
 ///     "device") }`.
 ///   - retry: How often and how long it is tried again when it fails.
 ///   - limit: How long one attempt of an async function may take; see ``/Handlers/AsyncHandler/limit``.
+///   - silence: How long an attempt of an async function may go on without saving its progress; see ``/Handlers/AsyncHandler/silence``.
 ///   - availability: In which processes it runs: `.mainOnly` for what is too much for a short-lived worker.
 @attached(peer, names: overloaded, prefixed(Handler_), prefixed(__handlerRecord_))
 public macro Handler(
     _ id: String, version: Int = 1, aliases: [String] = [], on path: String? = nil,
     upcast: ((inout Record, Int) throws -> Void)? = nil, retry: RetryPolicy = .standard,
-    limit: Duration? = nil, availability: Availability = .everywhere
+    limit: Duration? = nil, silence: Duration? = nil, availability: Availability = .everywhere
 ) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")
 
 /// Turns an async function into a workflow, whose progress is kept; see ``/Handlers/Workflow``.
@@ -81,7 +82,7 @@ public macro Handler(
 ///
 /// `step.start(Shop.order(number: "17"))` starts it. The parameters after the flow are stored, and what it returns is kept with the ending. It
 /// adds the same beside the function as
-/// ``Handler(_:version:aliases:on:upcast:retry:limit:availability:)``.
+/// ``Handler(_:version:aliases:on:upcast:retry:limit:silence:availability:)``.
 ///
 /// - Parameters:
 ///   - id: The name that is stored: a plain string literal, unique in the program. It must never change.
@@ -106,10 +107,11 @@ public macro Workflow(
 ///   - upcast: See there.
 ///   - retry: See there.
 ///   - limit: See there.
+///   - silence: See there.
 ///   - availability: See there.
 @attached(peer)
 public macro Handler(
     version: Int = 1, aliases: [String] = [], on path: String? = nil,
     upcast: ((inout Record, Int) throws -> Void)? = nil, retry: RetryPolicy = .standard,
-    limit: Duration? = nil, availability: Availability = .everywhere
+    limit: Duration? = nil, silence: Duration? = nil, availability: Availability = .everywhere
 ) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")

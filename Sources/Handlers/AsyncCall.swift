@@ -54,6 +54,55 @@ public struct AsyncCall<Context: Sendable>: Sendable {
         try lease.close(effects)
     }
 
+    /// Saves how far the handler has come, in the place of what it saved before.
+    ///
+    /// The next attempt reads it with ``saved(as:)``. It is committed before this returns, and a process that has lost its lease saves nothing,
+    /// so an attempt never reads what an older one says after it. It also shows that the handler is alive; see ``AsyncHandler/silence``.
+    ///
+    /// ```swift
+    /// func run(_ call: AsyncCall<TimerFired>) async throws {
+    ///     for page in (try call.saved(as: Int.self) ?? 0)..<pages {
+    ///         try await copy(page, key: "\(call.idempotencyKey)-\(page)")
+    ///         try call.save(page + 1, note: "\(page + 1) of \(pages) pages")
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// Each call is a commit: save what is worth that, say once a second.
+    ///
+    /// - Parameters:
+    ///   - value: Kept as JSON, at most 64 KiB, until the handler ends.
+    ///   - note: What ``ReadableStore/progress(of:)`` and `pushwake inspect` show to people; at most 4096 bytes are kept.
+    /// - Throws: ``HandlerError`` `leaseLost` when another process runs the handler now, or it was ended meanwhile;
+    ///   `argumentNotEncodable` when the value cannot be stored; or with the codes of the store.
+    public func save(_ value: some Encodable, note: String? = nil) throws {
+        try lease.save(HandlerResult(value, of: "the progress of a handler").bytes, note: note)
+    }
+
+    /// Returns what the handler saved last, in this attempt or an earlier one.
+    ///
+    /// - Parameter type: The type of the value; inferred where the context says it.
+    /// - Returns: The value; nil when it has saved nothing.
+    /// - Throws: ``HandlerError`` `wrongArgument` when the value has another type, or with the codes of the store.
+    public func saved<Value: Decodable>(as type: Value.Type = Value.self) throws -> Value? {
+        let bytes = try lease.read { try $0.savedProgress(of: handlerID) }
+        return try bytes.map { try HandlerResult.value(type, from: $0, of: lease.stored.name.string) }
+    }
+
+    /// Not there: an async handler runs outside of a step.
+    @available(
+        *, unavailable,
+        message:
+            "an async handler runs outside of a step: write in the step that ends it, call.end { step in … }"
+    )
+    public var step: Step { fatalError("unavailable") }
+
+    /// Not there: an async handler returns its result when it ends.
+    @available(
+        *, unavailable, message: "an async handler returns its result when it ends: call.end(result: …)"
+    )
+    public func setResult(_ value: some Encodable) throws { fatalError("unavailable") }
+
     /// Reads a member of ``context``.
     ///
     /// - Parameter path: The member of the context.

@@ -17,8 +17,9 @@ final class Definition: Sendable {
     let version: Int
     let retry: RetryPolicy
     let availability: Availability
-    /// How long one attempt of an async handler may take.
+    /// How long one attempt of an async handler may take, and go on without saving its progress.
     let limit: Duration?
+    let silence: Duration?
     let place: String
     let signature: @Sendable () throws(HandlerError) -> HandlerSignature
     let body: Body
@@ -38,11 +39,11 @@ final class Definition: Sendable {
         signature = { () throws(HandlerError) in try HandlerSignature(handler) }
         // Each of these questions searches all conformances of the program, so none is asked twice.
         if let handler = handler as? any Handler.Type {
-            (body, limit) = (Self.inStep(handler, unknown), nil)
+            (body, limit, silence) = (Self.inStep(handler, unknown), nil, nil)
         } else if let handler = handler as? any AsyncHandler.Type {
-            (body, limit) = (Self.leased(handler, unknown), handler.limit)
+            (body, limit, silence) = (Self.leased(handler, unknown), handler.limit, handler.silence)
         } else if let handler = handler as? any Workflow.Type {
-            (body, limit) = (Self.workflow(handler, unknown), nil)
+            (body, limit, silence) = (Self.workflow(handler, unknown), nil, nil)
         } else {
             // A programming error that would leave its rows waiting for ever: stop at the first start.
             fatalError(
@@ -169,6 +170,8 @@ final class StoredHandler: Sendable {
     let key: String?
     /// Whether a process runs it under a lease.
     let isLeased: Bool
+    /// The error for which it was quarantined; nil for one that was not.
+    let quarantineError: CallError?
     /// What other tables hold of it, and what its ending concerns.
     let relations: Relations
     /// Whether it stays after the call.
@@ -177,13 +180,15 @@ final class StoredHandler: Sendable {
     init(
         id: AnyHandlerID? = nil, name: Name, version: Int, arguments: [UInt8], orElseBytes: [UInt8]? = nil,
         attempts: Int = 0, deaths: Int = 0, culprit: Int64? = nil, trace: AnyHandlerID?, key: String? = nil,
-        isLeased: Bool = false, relations: Relations = [], isStanding: Bool = false
+        isLeased: Bool = false, quarantineReason: String? = nil, relations: Relations = [],
+        isStanding: Bool = false
     ) {
         (self.id, self.name, self.version, self.arguments) = (id, name, version, arguments)
         (self.orElseBytes, self.attempts, self.deaths, self.culprit) = (
             orElseBytes, attempts, deaths, culprit
         )
         (self.trace, self.key, self.isLeased) = (trace, key, isLeased)
+        quarantineError = CallError(storedCode: nil, message: quarantineReason)
         (self.relations, self.isStanding) = (relations, isStanding)
     }
 
@@ -192,7 +197,7 @@ final class StoredHandler: Sendable {
         StoredHandler(
             id: id, name: name, version: version, arguments: arguments, orElseBytes: orElseBytes,
             attempts: attempts, deaths: deaths, culprit: culprit, trace: trace, key: key, isLeased: isLeased,
-            relations: relations, isStanding: isStanding)
+            quarantineReason: quarantineError?.message, relations: relations, isStanding: isStanding)
     }
 
     /// The root of its chain.

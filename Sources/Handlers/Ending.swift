@@ -37,13 +37,25 @@ public struct Ending: Hashable, Sendable {
     public let trace: AnyHandlerID
     /// What the program called it; see ``Step/bind(_:key:ifTaken:timeout:deadline:in:)``.
     public let key: String?
+    /// Why it failed; nil for one that did not fail. It is kept as long as the ending.
+    public let error: CallError?
     /// What it returned, as JSON; nil for nothing.
     package let returned: [UInt8]?
 }
 
+extension Ending: CustomStringConvertible {
+    /// The ending in one line: row, name, outcome, reason and error.
+    public var description: String { sentence + (error.map { ": \($0)" } ?? "") }
+
+    /// The same without the error.
+    var sentence: String {
+        "the handler \(handler) ('\(name)') ended with '\(outcome)'\(reason.map { " (\($0))" } ?? "")"
+    }
+}
+
 extension Ending {
     static func select(_ condition: String) -> String {
-        "SELECT handler, name, outcome, reason, ended_at, trace, key, result FROM ending LEFT JOIN ending_detail USING (handler) WHERE \(condition)"
+        "SELECT handler, name, outcome, reason, ended_at, trace, key, result, code, error FROM ending LEFT JOIN ending_detail USING (handler) WHERE \(condition)"
     }
 
     static func read(_ row: borrowing Row) throws(HandlerError) -> Ending {
@@ -58,6 +70,7 @@ extension Ending {
             handler: id, name: row.text(1), outcome: outcome,
             reason: row.optionalText(3).map(InvalidationReason.init(rawValue:)), endedAt: row.timestamp(4),
             trace: row.optionalInteger(5).map(AnyHandlerID.init(rawValue:)) ?? id, key: row.optionalText(6),
+            error: CallError(storedCode: row.optionalText(8), message: row.optionalText(9)),
             returned: row.isNull(7) ? nil : row.blob(7))
     }
 }
@@ -144,26 +157,34 @@ public struct Invalidation: StoredContext, RestorableContext {
     public let reason: InvalidationReason
     /// The stored name of the handler that is invalidated.
     public let handler: String
+    /// Why the handler failed. Nil for one that did not fail.
+    public let error: CallError?
     /// The environment in which the handler was bound, for example an account. Nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
-    package init(reason: InvalidationReason, handler: String, environment: (any HandlerEnvironment)? = nil) {
+    package init(
+        reason: InvalidationReason, handler: String, error: CallError? = nil,
+        environment: (any HandlerEnvironment)? = nil
+    ) {
         self.reason = reason
         self.handler = handler
+        self.error = error
         self.environment = environment
     }
 
     private struct Stored: Codable {
         var reason: InvalidationReason
         var handler: String
+        var error: CallError?
     }
 
     package func stored() throws -> [UInt8] {
-        try ArgumentCoding.encode(Stored(reason: reason, handler: handler))
+        try ArgumentCoding.encode(Stored(reason: reason, handler: handler, error: error))
     }
 
     package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try ArgumentCoding.value(Stored.self, from: bytes)
-        self.init(reason: stored.reason, handler: stored.handler, environment: environment)
+        self.init(
+            reason: stored.reason, handler: stored.handler, error: stored.error, environment: environment)
     }
 }

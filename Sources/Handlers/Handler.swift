@@ -129,9 +129,15 @@ public protocol AsyncHandler: DurableHandler where Context: RestorableContext {
     /// runner waits for it no longer than ``HandlerRunner/Configuration/grace``.
     static var limit: Duration? { get }
 
+    /// How long an attempt may go on without ``AsyncCall/save(_:note:)``, by the machine's clock; nil, unless said otherwise, for any time.
+    ///
+    /// A handler that saves its progress shows that it is alive. One that is silent for so long, and up to a quarter longer, has hung: its
+    /// task is canceled, and the attempt has failed with `fellSilent`, as with ``limit``.
+    static var silence: Duration? { get }
+
     /// Runs under a lease, outside the transaction.
     ///
-    /// Its task is canceled at its ``limit``, when the handler is invalidated or discarded, and when the runner is closed.
+    /// Its task is canceled at its ``limit`` or after its ``silence``, when the handler is invalidated or discarded, and when the runner is closed.
     ///
     /// Returning without having called ``AsyncCall/end(_:)`` ends the handler without further effects.
     ///
@@ -143,6 +149,7 @@ public protocol AsyncHandler: DurableHandler where Context: RestorableContext {
 
 extension AsyncHandler {
     public static var limit: Duration? { nil }
+    public static var silence: Duration? { nil }
 }
 
 /// The processes in which a handler runs.
@@ -177,6 +184,9 @@ public struct RetryPolicy: Hashable, Sendable {
     package var longestDelay: Duration
     /// Number of process deaths during the handler before it has failed for good, from 1.
     package var deaths: Int
+    /// Deaths count together while no more time than this lies between one and the next, by the wall clock: what runs for days may be
+    /// interrupted now and then.
+    public static let deathWindow = Duration.seconds(3600)
     /// Action after the last attempt has failed.
     package var finally: Finally
 
@@ -205,7 +215,8 @@ public struct RetryPolicy: Hashable, Sendable {
     ///   - firstDelay: The wait after the first failure, 0 or more; a part of a millisecond is dropped.
     ///   - factor: How much longer each wait is than the one before it, from 1.
     ///   - longestDelay: The longest wait, before the fifth at most that is added at random.
-    ///   - deaths: How often its process may die while the handler runs before it fails for good, from 1.
+    ///   - deaths: How often its process may die while the handler runs before it fails for good, from 1. Deaths that are more than
+    ///     ``deathWindow`` apart do not count together; the runs in which they were do not count any more either.
     ///   - finally: What happens when it has failed for good.
     public init(
         attempts: Int = 5, firstDelay: Duration = .seconds(1), factor: Double = 4,

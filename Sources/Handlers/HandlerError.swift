@@ -88,6 +88,8 @@ extension ErrorCode where Failure == HandlerError {
     public static var leaseLost: Self { Self(rawValue: "lease-lost") }
     /// An attempt of an async handler took longer than its limit.
     public static var tookTooLong: Self { Self(rawValue: "took-too-long") }
+    /// An attempt of an async handler saved no progress for longer than its ``AsyncHandler/silence``.
+    public static var fellSilent: Self { Self(rawValue: "fell-silent") }
     /// A handler cannot wait for so many others.
     public static var tooManyChildren: Self { Self(rawValue: "too-many-children") }
     /// Another handler waits for a handler already.

@@ -28,6 +28,8 @@ public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvert
     public let deaths: Int
     /// Last error, or the reason why the handler cannot be called. At most 1024 bytes.
     public let error: String
+    /// The code of that error. Nil for a handler that was not called, and in an event of an earlier version.
+    public let code: ErrorCode<CallError>?
     /// Whether the handler ends as invalidated with the reason `failed`. Otherwise its row is quarantined.
     public let isInvalidated: Bool
 
@@ -46,10 +48,19 @@ extension HandlerCalls {
     /// Posts the event of a final failure and keeps it for the runners of this process.
     ///
     /// - Parameters:
+    ///   - error: Why.
     ///   - counts: How many times it was run, and died; nil where the row still says that.
     func report(
-        _ handler: AnyHandlerID, _ error: String, counts: (runs: Int, deaths: Int)? = nil,
+        _ handler: AnyHandlerID, _ error: CallError, counts: (runs: Int, deaths: Int)? = nil,
         isInvalidated: Bool = false
+    ) throws(HandlerError) {
+        try report(
+            handler, error.message, code: error.code, counts: counts, isInvalidated: isInvalidated)
+    }
+
+    func report(
+        _ handler: AnyHandlerID, _ error: String, code: ErrorCode<CallError>? = nil,
+        counts: (runs: Int, deaths: Int)? = nil, isInvalidated: Bool = false
     ) throws(HandlerError) {
         let failure = try connection.first(
             "SELECT name, scope, attempts, deaths FROM handler WHERE id = ?", [handler]
@@ -59,7 +70,7 @@ extension HandlerCalls {
                 scope: row.optionalText(1).map { .init(rawValue: $0.cut(toBytes: HandlerFailure.nameBytes)) },
                 attempts: counts?.runs ?? Int(row.quantity(2)),
                 deaths: counts?.deaths ?? Int(row.quantity(3)),
-                error: error.cut(toBytes: HandlerFailure.errorBytes),
+                error: error.cut(toBytes: HandlerFailure.errorBytes), code: code,
                 isInvalidated: isInvalidated)
         }
         guard let failure else { return }
@@ -74,7 +85,8 @@ extension HandlerCalls {
 
     func report(_ unfinished: UnfinishedCall, of handler: AnyHandlerID) throws(HandlerError) {
         try report(
-            handler, unfinished.reason.words, counts: (unfinished.runs, unfinished.deaths),
+            handler, unfinished.reason.words, code: unfinished.error?.code,
+            counts: (unfinished.runs, unfinished.deaths),
             isInvalidated: unfinished.runsOrElse)
     }
 }

@@ -2,7 +2,8 @@
 struct HandlerFeatures {
     /// In the order in which a handler that was kept or has ended leaves them: its chain stays until nothing else needs it.
     static let all: [any HandlerFeature.Type] = [
-        Calendars.self, Journals.self, Joins.self, Lanes.self, OrderedCalls.self, Chains.self,
+        Calendars.self, Journals.self, Joins.self, Lanes.self, OrderedCalls.self, SavedProgress.self,
+        Chains.self,
     ]
 
     // What they keep in memory until the end of a step.

@@ -12,6 +12,8 @@ public final class HandlerRegistry: Sendable {
     /// The names of handlers that modules brought.
     private let moduleNames = Mutex<Set<Name>>([])
     let unknownArguments = UnknownArguments()
+    /// What handlers need from outside, by its type.
+    let services = Mutex<[ObjectIdentifier: any Sendable]>([:])
 
     /// Makes a registry of the listed handlers.
     ///

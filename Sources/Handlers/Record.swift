@@ -71,6 +71,7 @@ public struct Record: CodedAsOneValue, Hashable, Sendable, Codable, ExpressibleB
 func plainReason(_ error: any Error) -> String {
     switch error {
     case let error as HandlerError: error.message
+    case let error as CallError: error.message
     case EncodingError.invalidValue(let value, let context):
         // Not the value itself, which may be a secret, unless it is a number that JSON does not have.
         "\(context.debugDescription) (\(value is Double || value is Float ? "\(value)" : "\(type(of: value))") at \(pathText(context.codingPath)))"

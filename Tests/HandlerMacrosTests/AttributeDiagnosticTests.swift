@@ -111,7 +111,7 @@ struct AttributeDiagnosticTests {
     @Test("H10 an argument that @Handler does not have is named, with those that it has")
     func unknownArgument() {
         let known =
-            " here: write 'version:', 'aliases:', 'on:', 'upcast:', 'retry:', 'limit:' or 'availability:'"
+            " here: write 'version:', 'aliases:', 'on:', 'upcast:', 'retry:', 'limit:', 'silence:' or 'availability:'"
         expectDiagnostic(
             type("@Handler(\"till.paid\", ▸retries: 3)"), "@Handler takes no argument 'retries:'" + known)
         expectDiagnostic(

@@ -73,12 +73,15 @@ struct SourceStatement {
         }
     }
 
+    private static let openWaits =
+        "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL"
+
     /// The handlers that a runner is to invalidate.
     private static let invalidated =
         ["id = ?"]
         + [
             "SELECT handler FROM join_child WHERE parent = ?",
-            "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL",
+            openWaits, "SELECT handler FROM join_child WHERE parent IN (\(openWaits))",
         ].flatMap {
             ["id IN (\($0)) AND \(Chains.isOver)", "id IN (\($0)) AND call IS DISTINCT FROM ?"]
         }
@@ -107,6 +110,8 @@ struct SourceStatement {
         "HandlerTable.swift orElse": ["NULL", "or_else"],
         "HandlerTable.swift culprit": ["NULL", "culprit"],
         "HandlerTable.swift state": ["NULL", "state"],
+        "HandlerTable.swift reason": ["NULL", "reason"],
+        "Journals.swift openWaits": [openWaits],
         "HandlerTable.swift condition": [
             "", " AND kind = \(Transaction.Kind.once.sql) AND state = \(Transaction.State.pending.sql)",
             " AND kind = \(Transaction.Kind.once.sql) AND state <> \(Transaction.State.leased.sql)",

@@ -105,7 +105,8 @@ import XMPPModules
     ]
     /// Tables in which a program leaves as many rows as it wants; the others are bounded for each contact, room or node.
     private static let large = [
-        "handler", "request", "outbox", "ending", "ending_detail", "event", "lane_entry", "chain_limit",
+        "handler", "request", "outbox", "ending", "ending_detail", "event", "lane_entry", "lane_share",
+        "chain_limit",
         "chain_member",
     ]
 

@@ -62,7 +62,9 @@ import XMPPModules
         "ending_detail": ["key": .key], "event": ["name": .name, "scope": .name],
         "handler": ["name": .name, "scope": .name], "handler_join": [:], "handler_key": ["key": .key],
         "identity": [:], "join_child": [:], "journal": [:], "lane": ["name": .lane],
-        "lane_entry": ["lane": .lane, "order_key": .key], "module_schema": ["module": .name], "place": [:],
+        "lane_entry": ["lane": .lane, "order_key": .key, "share": .key],
+        "lane_share": ["lane": .lane, "share": .key], "module_schema": ["module": .name], "place": [:],
+        "progress": [:],
         "migration_text": ["module": .name], "node": [:], "node_lease": [:], "node_step": [:],
         "step_lock": [:],
         // Those of accounts.

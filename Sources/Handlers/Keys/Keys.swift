@@ -42,17 +42,9 @@ struct Keys: TransactionTable {
         _ handler: Durable<Context>, kind: Kind, timing: Timing, key: String, ifTaken rule: KeyRule,
         ordered isOrdered: Bool? = nil
     ) throws -> AnyHandlerID {
-        try check(key)
-        if let other = try holder(of: key) {
-            let isSame = canonical(other.name) == canonical(handler.storedName) && other.kind == kind.rawValue
-            if rule == .keep, isSame {
-                if let isOrdered { try handlers.setOrdered(isOrdered, of: other.id) }
-                return other.id
-            }
-            guard rule == .replace else { throw taken(key, by: other, isSame ? nil : handler.name) }
-            try replace(other)
-            // The invalidation handler may have bound another one.
-            if let other = try holder(of: key) { throw taken(key, by: other, nil) }
+        if let other = try make(key, freeFor: handler.storedName, kind, rule) {
+            if let isOrdered { try handlers.setOrdered(isOrdered, of: other) }
+            return other
         }
         let id = try handlers.bind(
             handler, kind: kind, timing: timing, key: key, relations: isOrdered == true ? .ordered : [])
@@ -60,6 +52,24 @@ struct Keys: TransactionTable {
             try deliverEarlySignals(key, to: id, definition, kind, timing.scope)
         }
         return id
+    }
+
+    /// Frees a key for a new handler.
+    ///
+    /// - Returns: The handler that keeps the key.
+    /// - Throws: ``HandlerError`` `keyTaken`, `invalidKey`.
+    func make(
+        _ key: String, freeFor name: Name, _ kind: Kind, _ rule: KeyRule
+    ) throws -> AnyHandlerID? {
+        try check(key)
+        guard let other = try holder(of: key) else { return nil }
+        let isSame = canonical(other.name) == canonical(name) && other.kind == kind.rawValue
+        if rule == .keep, isSame { return other.id }
+        guard rule == .replace else { throw taken(key, by: other, isSame ? nil : name.string) }
+        try replace(other)
+        // The invalidation handler may have bound another one.
+        if let other = try holder(of: key) { throw taken(key, by: other, nil) }
+        return nil
     }
 
     private func canonical(_ name: Name) -> Name { registry.definition(named: name)?.id ?? name }

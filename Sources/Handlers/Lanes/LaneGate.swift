@@ -17,13 +17,16 @@ struct LaneGate: Equatable {
     private(set) var tokenWaiter: Int64?
     /// The time at which that entry has its token.
     private(set) var tokenAt: Timestamp?
+    /// The tag of the share that had its turn last; nil while no entry with a share has waited.
+    var shareClock: Int64?
 
     init() {}
 
     init(
         concurrency: Int?, rate: LaneRate?, running: Int, paidUntil: Int64, tokenWaiter: Int64?,
-        tokenAt: Timestamp?
+        tokenAt: Timestamp?, shareClock: Int64? = nil
     ) {
+        self.shareClock = shareClock
         (self.concurrency, self.rate, self.running) = (concurrency, rate, running)
         (self.paidUntil, self.tokenWaiter, self.tokenAt) = (paidUntil, tokenWaiter, tokenAt)
     }
@@ -43,10 +46,10 @@ struct LaneGate: Equatable {
         return token(settled(now, rate) + rate.period.milliseconds, rate, now)
     }
 
-    /// When the bucket has the last of the tokens that are paid with `paid`. An empty bucket is full a whole period later.
+    /// When the bucket has the last of the tokens that are paid with `paid`.
     private func token(_ paid: Int64, _ rate: LaneRate, _ now: Timestamp) -> Timestamp {
-        let (count, period) = (Int64(rate.count), rate.period.milliseconds)
-        let start = paid - period * count
+        let count = Int64(rate.count)
+        let start = paid - rate.bucket
         return Timestamp(milliseconds: max(now.milliseconds, (start + count - 1) / count))
     }
 
@@ -66,8 +69,21 @@ struct LaneGate: Equatable {
         if start > now { (tokenWaiter, tokenAt) = (entry.rawValue, start) }
     }
 
-    /// Ends the wait of an entry for its token.
-    mutating func started(_ entry: AnyHandlerID) {
+    /// An entry is called: it waits for its token no longer. By a strict rate, the next one starts no sooner after this.
+    mutating func started(_ entry: AnyHandlerID, _ now: Timestamp) {
+        endWait(of: entry)
+        guard let rate, rate.isStrict else { return }
+        let (count, period) = (Int64(rate.count), rate.period.milliseconds)
+        if let token = tokenAt {
+            let next = max(token, now + .milliseconds((period + count - 1) / count))
+            tokenAt = next
+            paidUntil = max(paidUntil, next.milliseconds * count + period)
+        } else {
+            paidUntil = max(paidUntil, now.milliseconds * count + period)
+        }
+    }
+
+    private mutating func endWait(of entry: AnyHandlerID) {
         if tokenWaiter == entry.rawValue { (tokenWaiter, tokenAt) = (nil, nil) }
     }
 
@@ -84,7 +100,7 @@ struct LaneGate: Equatable {
         running = max(0, running - 1)
         let isWaiter = tokenWaiter == entry.rawValue
         if let rate, isWaiter || isUncalled { paidUntil -= rate.period.milliseconds }
-        started(entry)
+        endWait(of: entry)
     }
 
     /// Sets the limits. Tokens that were spent stay spent, and the entry that waits for its token gets the time of the new rate.
@@ -94,14 +110,16 @@ struct LaneGate: Equatable {
             let spent = Double(settled(now, old) - now.milliseconds * Int64(old.count))
             return (time: spent / Double(old.count), tokens: spent / Double(old.period.milliseconds))
         }
-        rate = rule.rate.map { LaneRate($0.count, per: .milliseconds($0.period.milliseconds)) }
+        rate = rule.rate.map {
+            LaneRate($0.count, per: .milliseconds($0.period.milliseconds), atOnce: $0.atOnce)
+        }
         guard let rate else {
             (paidUntil, tokenWaiter, tokenAt) = (0, nil, nil)
             return
         }
         let (count, period) = (Double(rate.count), Double(rate.period.milliseconds))
         // The stricter of both rates counts. The token of the entry that waits is spent before the bucket has it.
-        let most = tokenWaiter == nil ? period * count : period * (count + 1)
+        let most = Double(rate.bucket) + (tokenWaiter == nil ? 0 : period)
         let paid = spent.map { max($0.time * count, $0.tokens * period) } ?? 0
         paidUntil = now.milliseconds * Int64(rate.count) + Int64(min(paid, most))
         if tokenWaiter != nil { tokenAt = token(paidUntil, rate, now) }
@@ -111,8 +129,12 @@ struct LaneGate: Equatable {
     private func settled(_ now: Timestamp, _ rate: LaneRate) -> Int64 {
         let full = now.milliseconds * Int64(rate.count)
         let spent = max(paidUntil - full, 0)
-        let bucket = rate.period.milliseconds * Int64(rate.count)
         // One entry may have its token before the bucket has.
-        return full + (spent > bucket + rate.period.milliseconds ? bucket : spent)
+        return full + (spent > rate.bucket + rate.period.milliseconds ? rate.bucket : spent)
     }
+}
+
+extension LaneRate {
+    /// What a full bucket holds, in the unit of ``LaneGate/paidUntil``.
+    fileprivate var bucket: Int64 { period.milliseconds * Int64(atOnce) }
 }

@@ -4,13 +4,22 @@
 /// LaneRate(100, per: .seconds(60))
 /// ```
 ///
-/// It is a token bucket: that many may start at once after a pause, then one for each part of the period. The bucket is stored, so that all
-/// processes share it. Every attempt counts, except one that follows the death of a process.
+/// It is a token bucket: that many may start at once after a pause, then one for each part of the period. So one period may have
+/// twice as many starts, and three times as many after the program was away. For a service that refuses more, let one start at once: then no period, wherever it starts, has more starts than
+/// ``count``.
+///
+/// ```swift
+/// LaneRate(10, per: .seconds(1), atOnce: 1)  // one each 100 ms, never sooner
+/// ```
+///
+/// The bucket is stored, so that all processes share it. Every attempt counts, except one that follows the death of a process.
 public struct LaneRate: Hashable, Sendable {
     /// The number of starts in each period.
     public let count: Int
     /// The period, by the wall clock.
     public let period: Duration
+    /// The number of starts at once after a pause.
+    public let atOnce: Int
 
     // The maximum of `count`.
     static let maximumCount = 1_000_000
@@ -22,7 +31,13 @@ public struct LaneRate: Hashable, Sendable {
     /// - Parameters:
     ///   - count: The number of starts, 1 to 1 000 000.
     ///   - period: The time for them, 1 millisecond to 31 days; a part of a millisecond is dropped.
-    public init(_ count: Int, per period: Duration) { (self.count, self.period) = (count, period) }
+    ///   - atOnce: How many start at once after a pause, 1 to `count`; nil for `count`. With 1 the limit is strict.
+    public init(_ count: Int, per period: Duration, atOnce: Int? = nil) {
+        (self.count, self.period, self.atOnce) = (count, period, atOnce ?? count)
+    }
+
+    /// Whether no period has more starts than ``count``.
+    var isStrict: Bool { atOnce == 1 }
 }
 
 /// The limits of a lane.
@@ -76,6 +91,11 @@ extension LaneRate {
                 "the rate of the lane '\(name)' is \(count) in \(period); it must be 1 to \(Self.maximumCount) in 1 ms to 31 days, or nil for any"
             )
         }
+        guard 1...count ~= atOnce else {
+            throw Lanes.invalid(
+                "\(atOnce) of the lane '\(name)' start at once; it must be 1 to \(count), which start in \(period)"
+            )
+        }
     }
 }
 
@@ -85,6 +105,16 @@ extension LanePlace {
         guard Self.priorities ~= priority else {
             throw Lanes.invalid(
                 "the priority \(priority) in the lane '\(lane)' is not one of \(Self.priorities.lowerBound) to \(Self.priorities.upperBound)"
+            )
+        }
+        guard Self.weights ~= weight else {
+            throw Lanes.invalid(
+                "the weight \(weight) in the lane '\(lane)' is not one of \(Self.weights.lowerBound) to \(Self.weights.upperBound)"
+            )
+        }
+        if let shareName, !shareName.isName(ofBytes: NameBounds.key) {
+            throw Lanes.invalid(
+                "a share has 1 to \(NameBounds.key) bytes and no U+0000; one of the lane '\(lane)' has \(shareName.utf8.count) bytes"
             )
         }
         guard let key else { return }

@@ -17,7 +17,7 @@ extension Lanes: HandlerFeature {
             return false
         }
         // Its token came. The next entry waits for the token after that.
-        try fillLane(entry.lane) { $0.started(id) }
+        try fillLane(entry.lane) { $0.started(id, now) }
         return true
     }
 

@@ -137,6 +137,7 @@ struct Lanes: TransactionTable {
             if placed == Self.mostPlaced { return try fillLater(name) }
             placed += 1
             try place(next.id, in: next.scope, at: start)
+            if let turn = next.turn { try take(turn, in: name) }
             try admit(next.id, to: name, at: start)
         }
     }
@@ -155,16 +156,32 @@ struct Lanes: TransactionTable {
         }
     }
 
+    /// An entry that waits for a place, and is first.
+    struct FirstEntry {
+        let id: AnyHandlerID
+        let scope: HandlerScope?
+        /// The turn of its share; nil in a lane without shares.
+        var turn: ShareTurn?
+    }
+
     /// The first entry that waits for a place.
-    private func firstReady(in name: Name) throws(HandlerError) -> (id: AnyHandlerID, scope: HandlerScope?)? {
-        if try lane(name).hasNoneReady { return nil }
-        let first = try connection.first(
-            """
-            SELECT lane_entry.handler, handler.scope FROM lane_entry JOIN handler ON handler.id = lane_entry.handler
-            WHERE lane_entry.lane = ? AND lane_entry.state = \(LaneState.ready.sql)
-            ORDER BY lane_entry.rank, lane_entry.handler LIMIT 1
-            """, [name]
-        ) { (AnyHandlerID(rawValue: $0.integer(0)), $0.optionalText(1).map { HandlerScope($0) }) }
+    private func firstReady(in name: Name) throws(HandlerError) -> FirstEntry? {
+        let lane = try lane(name)
+        if lane.hasNoneReady { return nil }
+        let first =
+            lane.gate.shareClock != nil
+            ? try firstReadyByShare(in: name)
+            : try connection.first(
+                """
+                SELECT lane_entry.handler, handler.scope FROM lane_entry JOIN handler ON handler.id = lane_entry.handler
+                WHERE lane_entry.lane = ? AND lane_entry.state = \(LaneState.ready.sql)
+                ORDER BY lane_entry.rank, lane_entry.handler LIMIT 1
+                """, [name]
+            ) {
+                FirstEntry(
+                    id: AnyHandlerID(rawValue: $0.integer(0)),
+                    scope: $0.optionalText(1).map { HandlerScope($0) })
+            }
         if first == nil { transaction.features.lanes.byName[name]?.hasNoneReady = true }
         return first
     }
@@ -226,6 +243,7 @@ struct Lanes: TransactionTable {
             try store(gate, of: rule.lane)
         } else {
             try connection.write("DELETE FROM lane WHERE name = ?", [rule.lane])
+            try dropShares(of: rule.lane)
         }
         // One that is canceled does not wait for a token.
         if let waiter = stored.tokenWaiter.map(AnyHandlerID.init(rawValue:)),
@@ -262,6 +280,7 @@ struct Lanes: TransactionTable {
         gate.running = Int(running)
         gate.set(rule, now)
         try store(gate, of: rule.lane)
+        try findShares(in: rule.lane)
         try fillLane(rule.lane)
     }
 }

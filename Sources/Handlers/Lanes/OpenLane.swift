@@ -4,7 +4,7 @@
 /// reads it.
 struct OpenLane {
     /// The gate as it is stored; nil for a lane without limits.
-    fileprivate var stored: LaneGate?
+    fileprivate(set) var stored: LaneGate?
     /// The gate as the step has changed it.
     var gate: LaneGate
     /// Whether no entry is known to wait for a place: so none is looked for.
@@ -78,12 +78,12 @@ extension Lanes {
         try connection.write(
             """
             UPDATE lane SET concurrency = ?, rate = ?, rate_period = ?, running = ?, paid_until = ?, token_waiter = ?,
-                token_at = ?
+                token_at = ?, rate_at_once = ?, share_clock = ?
             WHERE name = ?
             """,
             [
                 gate.concurrency, gate.rate?.count, gate.rate?.period.milliseconds, gate.running,
-                gate.paidUntil, gate.tokenWaiter, gate.tokenAt, lane,
+                gate.paidUntil, gate.tokenWaiter, gate.tokenAt, gate.rate?.atOnce, gate.shareClock, lane,
             ])
     }
 }

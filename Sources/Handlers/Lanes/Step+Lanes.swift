@@ -31,15 +31,46 @@ extension Step {
     /// - Parameters:
     ///   - handler: The handler with its arguments.
     ///   - context: What it is called with; stored until then. Its environment, if it has one, must be attached to a runner.
+    ///   - key: What the program calls it, 1 to 512 bytes of UTF-8, without U+0000; nil for nothing. By its key
+    ///     the handler is found and invalidated, also while it waits.
+    ///   - rule: What happens when another handler has the key. With ``KeyRule/keep`` that one keeps its place.
     ///   - place: The lane, the priority and the order key.
-    /// - Returns: The handler's row.
-    /// - Throws: ``HandlerError`` `invalidLane` for a place out of its range, what the context throws when it is stored, or with the codes of
-    ///   the store.
+    /// - Returns: The handler's row; with ``KeyRule/keep`` perhaps that of the other one.
+    /// - Throws: ``HandlerError`` `invalidLane` for a place out of its range, `keyTaken`, `invalidKey`, what the context throws when it is
+    ///   stored, or with the codes of the store.
     @discardableResult
     public func enqueue<Context: RestorableContext>(
-        _ handler: Durable<Context>, with context: Context, lane place: LanePlace
+        _ handler: Durable<Context>, with context: Context, key: String? = nil, ifTaken rule: KeyRule = .keep,
+        lane place: LanePlace
     ) throws -> HandlerID<Context> {
-        HandlerID(of: try transaction.lanes.enqueue(handler, with: context, place))
+        try place.check()
+        let row = try transaction.lanes.row(of: handler, with: context)
+        return HandlerID(of: try transaction.lanes.enqueue(row, key: key, ifTaken: rule, place))
+    }
+
+    /// Stores a handler that a ``HandlerRunner`` calls when it has its turn in a lane.
+    ///
+    /// ```swift
+    /// try step.enqueue(Charge(order: "17", cents: 1999).durable, key: "charge-17", lane: LanePlace("bank"))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - handler: The handler with its arguments.
+    ///   - key: What the program calls it, 1 to 512 bytes of UTF-8, without U+0000; nil for nothing. See
+    ///     ``enqueue(_:with:key:ifTaken:lane:)``.
+    ///   - rule: What happens when another handler has the key.
+    ///   - place: The lane, the priority and the order key.
+    ///   - scope: Whose environment the call gets; nil for the program as a whole.
+    /// - Returns: The handler's row; with ``KeyRule/keep`` perhaps that of the other one.
+    /// - Throws: ``HandlerError`` `invalidLane` for a place out of its range, `keyTaken`, `invalidKey`, or with the codes of the store.
+    @discardableResult
+    public func enqueue(
+        _ handler: Durable<TimerFired>, key: String? = nil, ifTaken rule: KeyRule = .keep,
+        lane place: LanePlace, in scope: HandlerScope? = nil
+    ) throws -> HandlerID<TimerFired> {
+        try place.check()
+        let row = try transaction.lanes.row(of: handler, in: scope)
+        return HandlerID(of: try transaction.lanes.enqueue(row, key: key, ifTaken: rule, place))
     }
 
     /// Stores a handler that will be called once, and whose call waits in a lane where a runner must make it.
@@ -74,18 +105,32 @@ extension Step {
 }
 
 extension Lanes {
-    fileprivate func enqueue<Context: RestorableContext>(
-        _ handler: Durable<Context>, with context: Context, _ place: LanePlace
-    ) throws -> AnyHandlerID {
-        try place.check()
+    fileprivate func row<Context: RestorableContext>(
+        of handler: Durable<Context>, with context: Context
+    ) throws -> HandlerRow {
         let stored = StoredHandler(
             name: handler.storedName, version: handler.version, arguments: handler.arguments,
             orElseBytes: handler.orElseBytes, trace: transaction.root)
-        var row = try handlers.row(
+        return try handlers.row(
             of: stored, toBeCalledWith: context, StoredCall(.result),
             caller: handlers.caller(of: handler.storedName))
+    }
+
+    fileprivate func row(of handler: Durable<TimerFired>, in scope: HandlerScope?) throws -> HandlerRow {
+        var row = try row(of: handler, with: TimerFired(dueAt: now))
+        // When it is due is when it has its turn.
+        (row.scope, row.input) = (scope, nil)
+        try NameBounds.check(scope?.rawValue, of: "a scope")
+        return row
+    }
+
+    fileprivate func enqueue(
+        _ new: HandlerRow, key: String?, ifTaken rule: KeyRule, _ place: LanePlace
+    ) throws -> AnyHandlerID {
+        if let key, let other = try keys.make(key, freeFor: new.name, new.kind, rule) { return other }
+        var row = new
         let arrival = try arrival(at: place)
-        (row.due, row.relations) = (arrival.start, .inLane)
+        (row.due, row.relations, row.key) = (arrival.start, .inLane, key)
         let id = try handlers.bind(&row)
         try addCalled(id, in: row.scope, arrival)
         return id

@@ -5,12 +5,12 @@ struct HandlerResult {
 
     let bytes: [UInt8]
 
-    init(_ value: some Encodable) throws(HandlerError) {
-        bytes = try ArgumentCoding.encode(StoredValue(value: value), named: "the result of a handler")
+    init(_ value: some Encodable, of what: String = "the result of a handler") throws(HandlerError) {
+        bytes = try ArgumentCoding.encode(StoredValue(value: value), named: what)
         guard bytes.count <= Self.maximumBytes, !ArgumentCoding.isTooDeep(bytes) else {
             throw HandlerError(
                 .argumentNotEncodable,
-                "the result of a handler has \(bytes.count) bytes, at most \(Self.maximumBytes), and is nested at most \(ArgumentCoding.maximumDepth) deep; keep it in a table of your own and return its key"
+                "\(what) has \(bytes.count) bytes, at most \(Self.maximumBytes), and is nested at most \(ArgumentCoding.maximumDepth) deep; keep it in a table of your own and return its key"
             )
         }
     }
@@ -36,14 +36,12 @@ extension Ending {
     ///
     /// - Parameter type: The type of the result; inferred where the context says it.
     /// - Returns: The result of ``Call/setResult(_:)`` or ``AsyncCall/end(result:_:)``.
-    /// - Throws: ``HandlerError`` `noResult` when it returned nothing, because it returns nothing or ended otherwise; `wrongArgument` when
-    ///   the result has another type.
-    public func result<Value: Decodable>(as type: Value.Type = Value.self) throws(HandlerError) -> Value {
+    /// - Throws: ``CallError`` by its code when it failed; ``HandlerError`` `noResult` when it ended otherwise or returned nothing,
+    ///   `wrongArgument` when the result has another type.
+    public func result<Value: Decodable>(as type: Value.Type = Value.self) throws -> Value {
+        if let error { throw error }
         guard let returned else {
-            throw HandlerError(
-                .noResult,
-                "the handler \(handler) ('\(name)') ended with '\(outcome)'\(reason.map { " (\($0))" } ?? "") and returned nothing"
-            )
+            throw HandlerError(.noResult, outcome == .result ? "\(sentence) and returned nothing" : sentence)
         }
         return try HandlerResult.value(type, from: returned, of: name)
     }

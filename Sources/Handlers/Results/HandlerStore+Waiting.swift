@@ -47,8 +47,8 @@ extension HandlerStore {
     ///   - id: The handler's row.
     ///   - type: The type of the result; inferred where the context says it.
     /// - Returns: What it returned.
-    /// - Throws: ``HandlerError`` `noResult` when it ended otherwise or returned nothing, `wrongArgument` when the result has another type;
-    ///   else like ``ending(of:)``.
+    /// - Throws: ``CallError`` by its code when it failed; ``HandlerError`` `noResult` when it ended otherwise or returned nothing,
+    ///   `wrongArgument` when the result has another type; else like ``ending(of:)``.
     public func value<Value: Decodable, Context>(
         of id: HandlerID<Context>, as type: Value.Type = Value.self
     ) async throws -> Value { try await ending(of: id).result(as: type) }

@@ -39,10 +39,12 @@ public struct JoinedChild: Hashable, Sendable, Codable {
     public let outcome: Outcome?
     /// The reason of an invalidation or timeout.
     public let reason: InvalidationReason?
+    /// Why it failed; nil for one that did not fail.
+    public let error: CallError?
     private let returned: [UInt8]?
 
     private enum CodingKeys: String, CodingKey {
-        case handler, name, outcome, reason, result
+        case handler, name, outcome, reason, error, result
     }
 
     public init(from decoder: any Decoder) throws {
@@ -51,6 +53,7 @@ public struct JoinedChild: Hashable, Sendable, Codable {
         name = try values.decode(String.self, forKey: .name)
         outcome = try values.decodeIfPresent(Outcome.self, forKey: .outcome)
         reason = try values.decodeIfPresent(InvalidationReason.self, forKey: .reason)
+        error = try values.decodeIfPresent(CallError.self, forKey: .error)
         returned = try values.decodeIfPresent(String.self, forKey: .result).map { Array($0.utf8) }
     }
 
@@ -60,6 +63,7 @@ public struct JoinedChild: Hashable, Sendable, Codable {
         try values.encode(name, forKey: .name)
         try values.encodeIfPresent(outcome, forKey: .outcome)
         try values.encodeIfPresent(reason, forKey: .reason)
+        try values.encodeIfPresent(error, forKey: .error)
         // JSON in a text: as a list of numbers it would be four times as long.
         try values.encodeIfPresent(returned.map { String(decoding: $0, as: UTF8.self) }, forKey: .result)
     }
@@ -72,10 +76,12 @@ public struct JoinedChild: Hashable, Sendable, Codable {
         outcome = row.optionalInteger(2).flatMap(Outcome.init)
         reason = row.optionalText(3).map(InvalidationReason.init(rawValue:))
         returned = row.isNull(4) ? nil : row.blob(4)
+        error = CallError(storedCode: row.optionalText(5), message: row.optionalText(6))
     }
 
-    /// - Throws: ``HandlerError`` `noResult` unless it ended with the outcome `result`.
-    func check() throws(HandlerError) {
+    /// - Throws: ``CallError`` when it failed; ``HandlerError`` `noResult` unless it ended with the outcome `result`.
+    func check() throws {
+        if let error { throw error }
         guard outcome == .result else {
             let end =
                 outcome.map { "ended with '\($0)'\(reason.map { " (\($0))" } ?? "")" } ?? "has not ended"
@@ -87,9 +93,12 @@ public struct JoinedChild: Hashable, Sendable, Codable {
     ///
     /// - Parameter type: The type of the result; inferred where the context says it.
     /// - Returns: The result; see ``Call/setResult(_:)``.
-    /// - Throws: ``HandlerError`` `noResult` when it returned nothing or has not ended; `wrongArgument` when the result has another type.
-    public func result<Value: Decodable>(as type: Value.Type = Value.self) throws(HandlerError) -> Value {
+    /// - Throws: ``CallError`` by its code when it failed; ``HandlerError`` `noResult` when it ended otherwise, returned nothing or has not
+    ///   ended, `wrongArgument` when the result has another type.
+    public func result<Value: Decodable>(as type: Value.Type = Value.self) throws -> Value {
+        if let error { throw error }
         guard let returned else {
+            try check()
             throw HandlerError(.noResult, "the handler \(handler) ('\(name)') returned nothing")
         }
         return try HandlerResult.value(type, from: returned, of: name)
@@ -169,7 +178,7 @@ extension ReadableStore where Self: ~Copyable {
         try all(
             """
             SELECT join_child.handler, coalesce(ending.name, handler.name), ending.outcome, ending.reason,
-                ending_detail.result
+                ending_detail.result, ending_detail.code, ending_detail.error
             FROM join_child LEFT JOIN handler ON handler.id = join_child.handler
                 LEFT JOIN ending ON ending.handler = join_child.handler
                 LEFT JOIN ending_detail ON ending_detail.handler = join_child.handler

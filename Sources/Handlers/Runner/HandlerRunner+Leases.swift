@@ -15,13 +15,14 @@ extension HandlerRunner {
         loop.handle(.leaseTaken(id))
         attempt.start {
             Task(executorPreference: store.system.asyncHandlers) { [self] in
-                await run(attempt, limit: definition.limit, body)
+                await run(attempt, definition, body)
             }
         }
     }
 
     private func run(
-        _ attempt: Attempt, limit: Duration?, _ body: @Sendable (Invocation, Lease) async throws -> Void
+        _ attempt: Attempt, _ definition: Definition,
+        _ body: @Sendable (Invocation, Lease) async throws -> Void
     ) async {
         defer { attempt.ended() }
         var unsettled: Unsettled?
@@ -29,7 +30,11 @@ extension HandlerRunner {
             try Failpoint.afterLease.hit()
             // A runner that was closed before this task began has given the lease back: another process runs it.
             guard state.withLock({ $0.leases[ObjectIdentifier(attempt.lease)] != nil }) else { return }
-            if let limit { attempt.wait { Task { [self] in await end(attempt, after: limit) } } }
+            if definition.limit != nil || definition.silence != nil {
+                attempt.wait {
+                    Task { [self] in await watch(attempt, definition.limit, silence: definition.silence) }
+                }
+            }
             unsettled = await attempt.lease.run(body) { attempt.cause ?? $0 }
         } catch {
             failed(error)
@@ -82,13 +87,37 @@ extension HandlerRunner {
 
     // MARK: Canceling
 
-    private func end(_ attempt: Attempt, after limit: Duration) async {
-        do { try await store.system.sleep(limit) } catch { return }
-        cancel(
-            attempt,
-            because: HandlerError(
-                .tookTooLong,
-                "the handler '\(attempt.lease.stored.name)' took longer than its limit of \(limit)"))
+    /// The parts of a silence after each of which is looked whether the handler has saved its progress.
+    private static let silenceParts = 4
+
+    /// Cancels an attempt at its limit, or when it has saved nothing for too long.
+    private func watch(_ attempt: Attempt, _ limit: Duration?, silence: Duration?) async {
+        let (lease, part) = (attempt.lease, silence.map { $0 / Self.silenceParts })
+        var (left, saves, silentParts) = (limit, lease.saveCount, 0)
+        while true {
+            guard let pause = [left, part].compactMap(\.self).min() else { return }
+            do { try await store.system.sleep(pause) } catch { return }
+            if let rest = left, let limit {
+                left = rest - pause
+                if rest <= pause {
+                    return cancel(
+                        attempt,
+                        because: HandlerError(
+                            .tookTooLong,
+                            "the handler '\(lease.stored.name)' took longer than its limit of \(limit)"))
+                }
+            }
+            silentParts = lease.saveCount == saves ? silentParts + 1 : 0
+            saves = lease.saveCount
+            if let silence, silentParts >= Self.silenceParts {
+                return cancel(
+                    attempt,
+                    because: HandlerError(
+                        .fellSilent,
+                        "the handler '\(lease.stored.name)' saved no progress for its limit of silence, \(silence)"
+                    ))
+            }
+        }
     }
 
     /// Cancels an attempt, and waits for its end no longer than the grace.
@@ -106,6 +135,7 @@ extension HandlerRunner {
         let lease = attempt.lease
         guard !lease.hasEnded, state.withLock({ $0.leases[ObjectIdentifier(lease)] != nil }) else { return }
         var unsettled: Unsettled?
+        lease.abandon(cause)
         do {
             try store.step { try $0.transaction.leases.fail(lease, cause) }
         } catch {

@@ -193,8 +193,8 @@ struct DueRows: TransactionTable {
         }
         if let reason = call.reason {
             _ = try invalidations.invalidate(
-                row.id, call.outcome, reason: reason, overrides: call.overrides ?? Record(),
-                environment: environment)
+                row.id, call.outcome, reason: reason, error: call.error,
+                overrides: call.overrides ?? Record(), environment: environment)
             return nil
         }
         guard try mayCall(row.id, row.relations) else { return nil }

@@ -103,9 +103,9 @@ struct HandlerTable: TransactionTable {
         ) {
             let orElse = orElse ? "or_else" : "NULL"
             let culprit = culprit ? "culprit" : "NULL"
-            let state = state ? "state" : "NULL"
+            let (state, reason) = state ? ("state", "reason") : ("NULL", "NULL")
             sql =
-                "SELECT name, version, arguments, \(orElse), attempts, deaths, \(culprit), trace, relations, \(state) FROM handler WHERE id = ?\(condition)"
+                "SELECT name, version, arguments, \(orElse), attempts, deaths, \(culprit), trace, relations, \(state), \(reason) FROM handler WHERE id = ?\(condition)"
         }
 
         private static let isOnce = " AND kind = \(Kind.once.sql)"
@@ -141,6 +141,8 @@ struct HandlerTable: TransactionTable {
                 deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
                 trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)),
                 isLeased: row.optionalInteger(9) == State.leased.rawValue,
+                quarantineReason: row.optionalInteger(9) == State.quarantined.rawValue
+                    ? row.optionalText(10) : nil,
                 relations: Relations(rawValue: row.integer(8)), isStanding: isStanding)
         }
         guard let stored else { throw try noSuchHandler(id) }
@@ -165,7 +167,7 @@ struct HandlerTable: TransactionTable {
     /// Stores the ending of a handler that was claimed.
     func bury(
         _ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome, _ reason: InvalidationReason?,
-        _ result: [UInt8]? = nil
+        _ result: [UInt8]? = nil, _ error: CallError? = nil
     ) throws(HandlerError) {
         // The primary key refuses a second ending of one handler.
         try connection.write(
@@ -174,9 +176,10 @@ struct HandlerTable: TransactionTable {
                 id, stored.name, outcome.rawValue, reason.map { StoredReason($0.rawValue) }, now,
                 stored.trace,
             ])
-        if stored.key != nil || result != nil {
+        if stored.key != nil || result != nil || error != nil {
             try connection.write(
-                "INSERT INTO ending_detail(handler, key, result) VALUES (?, ?, ?)", [id, stored.key, result])
+                "INSERT INTO ending_detail(handler, key, result, code, error) VALUES (?, ?, ?, ?, ?)",
+                [id, stored.key, result, error?.code.rawValue, error?.message])
         }
         if stored.relations.contains(.awaited) { transaction.awaited.append(id) }
         try forEachFeature(of: stored.relations) { (feature) throws(HandlerError) in

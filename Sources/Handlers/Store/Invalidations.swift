@@ -2,19 +2,23 @@
 struct Invalidations: TransactionTable {
     let transaction: Transaction
 
-    /// - Parameter isIsolated: As for ``HandlerCalls/end(_:_:overrides:context:isIsolated:staysIf:)``.
+    /// - Parameters:
+    ///   - error: Why it failed; nil where it has not, and for a quarantined one, whose row has the error.
+    ///   - isIsolated: As for ``HandlerCalls/end(_:_:overrides:context:isIsolated:staysIf:)``.
     func invalidate(
-        _ id: AnyHandlerID, _ outcome: Outcome = .invalidated, reason: InvalidationReason, overrides: Record,
-        environment: (any HandlerEnvironment)?, isIsolated: Bool = false
+        _ id: AnyHandlerID, _ outcome: Outcome = .invalidated, reason: InvalidationReason,
+        error: CallError? = nil, overrides: Record, environment: (any HandlerEnvironment)?,
+        isIsolated: Bool = false
     ) throws -> Disposition {
-        let invalidated = { (name: Name) in
-            Invalidation(reason: reason, handler: name.string, environment: environment)
+        let invalidated = { (name: Name, error: CallError?) in
+            Invalidation(reason: reason, handler: name.string, error: error, environment: environment)
         }
         return try calls.attempt(
-            StoredCall(outcome, reason: reason, overrides: overrides), invalidated(""),
+            StoredCall(outcome, reason: reason, error: error, overrides: overrides), invalidated("", error),
             isolating: isIsolated ? id : nil, claim: { try handlers.claim(id, .toInvalidate) },
             run: { stored, _ in
-                let invalidation = invalidated(stored.name)
+                let error = error ?? stored.quarantineError
+                let invalidation = invalidated(stored.name, error)
                 try Failpoint.beforeInvalidation.hit()
                 try refuseDeadlyInvalidation(stored)
                 try calls.marking(stored, invalidation) {
@@ -25,7 +29,7 @@ struct Invalidations: TransactionTable {
                         stored.name, stored.arguments, orElseBytes: stored.orElseBytes, invalidation,
                         overrides)
                 }
-                try handlers.bury(id, stored, outcome, reason, transaction.result)
+                try handlers.bury(id, stored, outcome, reason, transaction.result, error)
                 return nil
             })
     }
@@ -60,7 +64,7 @@ struct Invalidations: TransactionTable {
                 try calls.run(
                     orElse,
                     context: Invalidation(
-                        reason: invalidation.reason, handler: name.string,
+                        reason: invalidation.reason, handler: name.string, error: invalidation.error,
                         environment: invalidation.environment),
                     overrides: overrides)
             }
@@ -143,7 +147,7 @@ struct Invalidations: TransactionTable {
         let stored = try handlers.claim(id, .any)
         transaction.runsNothing = true
         defer { transaction.runsNothing = false }
-        try handlers.bury(id, stored, .invalidated, .discarded)
+        try handlers.bury(id, stored, .invalidated, .discarded, nil, stored.quarantineError)
         for feature in HandlerFeatures.all { try feature.init(transaction: transaction).discarded(stored) }
     }
 }

@@ -11,9 +11,13 @@ final class Lease: Sendable {
     let stored: StoredHandler
     let call: StoredCall
     let context: any Sendable
-    private let store: HandlerStore
+    let store: HandlerStore
     /// Set while a closing step runs and after it succeeded.
     private let isClosed = Mutex(false)
+    /// The number of times that it has saved its progress.
+    let saves = Atomic(0)
+    /// Why this process has taken the lease from the handler; nil while it has not.
+    private let loss = Mutex<String?>(nil)
 
     init(
         handler: AnyHandlerID, attempt: Int, epoch: Int64, idempotencyKey: String, stored: StoredHandler,
@@ -65,6 +69,12 @@ final class Lease: Sendable {
         } catch let failure { return Unsettled(lease: self, error: error, failure: failure) }
     }
 
+    /// How often it has saved its progress.
+    var saveCount: Int { saves.load(ordering: .relaxed) }
+
+    /// Takes the lease from a handler that goes on although it was canceled.
+    func abandon(_ cause: HandlerError) { loss.withLock { $0 = cause.message } }
+
     /// Reads the store of the handler.
     func read<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R { try store.read(body) }
 
@@ -87,10 +97,13 @@ final class Lease: Sendable {
         }
     }
 
-    func lost(_ reason: String) -> HandlerError {
-        HandlerError(
+    /// - Parameter reason: Why; nil for what this process knows about it.
+    func lost(_ reason: String? = nil) -> HandlerError {
+        let reason =
+            reason ?? loss.withLock { $0 } ?? "another process runs it, or it was ended meanwhile"
+        return HandlerError(
             .leaseLost,
-            "the handler \(handler) ('\(stored.name)') cannot be ended here: \(reason); nothing was written")
+            "the handler \(handler) ('\(stored.name)') has lost its lease: \(reason); nothing was written")
     }
 }
 

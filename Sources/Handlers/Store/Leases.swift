@@ -33,7 +33,7 @@ struct Leases: TransactionTable {
             attempts = attempts + 1, input = coalesce(input, ?)
         WHERE id = ?
         """
-    private static let selectLeased =
+    static let selectLeased =
         "SELECT relations FROM handler WHERE id = ? AND state = \(State.leased.sql) AND epoch = ?"
 
     /// Marks a row as run by this process and returns its new epoch.
@@ -65,7 +65,7 @@ struct Leases: TransactionTable {
         let relations = try connection.first(Self.selectLeased, [lease.handler, lease.epoch]) {
             Relations(rawValue: $0.integer(0))
         }
-        guard let relations else { throw lease.lost("another process runs it, or it was ended meanwhile") }
+        guard let relations else { throw lease.lost() }
         try handlers.delete(lease.handler)
         let key = relations.contains(.keyed) ? try handlers.takeKey(of: lease.handler) : nil
         let stored = lease.stored.with(relations, key: key)
@@ -81,11 +81,14 @@ struct Leases: TransactionTable {
     /// Sets a leased handler aside that threw.
     func fail(_ lease: Lease, _ error: any Error) throws {
         guard try holds(lease) else { return }
+        // Its relations may be others than when it was taken.
+        let stored = lease.stored.with(
+            try handlers.relations(of: lease.handler) ?? lease.stored.relations, key: lease.stored.key)
         var unfinished = UnfinishedCall(
-            .failed(error), lease.stored, lease.call, context: lease.context, isStored: true,
+            .failed(error), stored, lease.call, context: lease.context, isStored: true,
             retry: registry.definition(named: lease.stored.name)?.retry, now: now)
         try Failpoint.beforeQuarantine.hit()
-        try calls.store(&unfinished, of: lease.stored)
+        try calls.store(&unfinished, of: stored)
     }
 
     /// Gives a leased handler back uncalled: this process is about to leave.

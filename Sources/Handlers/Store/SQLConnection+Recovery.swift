@@ -10,11 +10,13 @@ extension SQLConnection {
         try freeing(slot) { () throws(HandlerError) in
             try execute(
                 """
-                UPDATE handler SET state = \(Transaction.State.pending.sql), due = ?, lease = NULL, deaths = deaths + 1
-                WHERE \(Transaction.State.leased.condition) AND lease = ?
+                UPDATE handler SET state = \(Transaction.State.pending.sql), due = ?1, lease = NULL,
+                    deaths = CASE WHEN died_at > ?2 THEN deaths + 1 ELSE 1 END,
+                    attempts = CASE WHEN died_at > ?2 THEN attempts ELSE attempts - deaths END, died_at = ?1
+                WHERE \(Transaction.State.leased.condition) AND lease = ?3
                 """,
-                [now, slot])
-            if let runningCall { try count(runningCall) }
+                [now, now - RetryPolicy.deathWindow, slot])
+            if let runningCall { try count(runningCall, now) }
         }
         return true
     }
@@ -50,17 +52,19 @@ extension SQLConnection {
         }
     }
 
-    private func count(_ runningCall: RunningCall) throws(HandlerError) {
+    private func count(_ runningCall: RunningCall, _ now: Timestamp) throws(HandlerError) {
         let digest = Int64(bitPattern: runningCall.digest)
         // For a standing handler only deaths in the same call count together.
         try execute(
             """
             UPDATE handler SET
-                deaths = CASE WHEN kind = \(Transaction.Kind.once.sql) OR culprit IS NOT DISTINCT FROM ?1
+                deaths = CASE WHEN died_at > ?3
+                    AND (kind = \(Transaction.Kind.once.sql) OR culprit IS NOT DISTINCT FROM ?1)
                     THEN deaths + 1 ELSE 1 END,
-                attempts = attempts + CASE WHEN kind = \(Transaction.Kind.once.sql) THEN 1 ELSE 0 END,
-                culprit = CASE WHEN kind = \(Transaction.Kind.standing.sql) THEN ?1 END
+                attempts = CASE WHEN kind <> \(Transaction.Kind.once.sql) THEN attempts
+                    WHEN died_at > ?3 THEN attempts + 1 ELSE attempts - deaths + 1 END,
+                culprit = CASE WHEN kind = \(Transaction.Kind.standing.sql) THEN ?1 END, died_at = ?4
             WHERE id = ?2
-            """, [digest, runningCall.handler])
+            """, [digest, runningCall.handler, now - RetryPolicy.deathWindow, now])
     }
 }

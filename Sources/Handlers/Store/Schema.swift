@@ -221,6 +221,30 @@ public struct Schema: Sendable {
             ALTER TABLE handler ADD COLUMN lacks INTEGER;
             ALTER TABLE handler ADD COLUMN lacks_name TEXT;
             ALTER TABLE handler ADD COLUMN lacks_version INTEGER;
+            -- Of endings: why the handler failed, see `CallError`; NULL for one that did not fail.
+            ALTER TABLE ending_detail ADD COLUMN code TEXT;
+            ALTER TABLE ending_detail ADD COLUMN error TEXT;
+            -- Starts of a lane at once after a pause; NULL for as many as its rate has.
+            ALTER TABLE lane ADD COLUMN rate_at_once INTEGER;
+            -- Shares of lanes, see `Lanes+Shares.swift`. The clock of a lane is NULL until an entry with a share waits in it.
+            ALTER TABLE lane ADD COLUMN share_clock INTEGER;
+            ALTER TABLE lane_entry ADD COLUMN share TEXT;
+            ALTER TABLE lane_entry ADD COLUMN weight INTEGER;
+            CREATE INDEX lane_entry_share ON lane_entry(lane, share, state, rank, handler) WHERE share IS NOT NULL;
+            CREATE TABLE lane_share(
+                lane TEXT NOT NULL,
+                share TEXT NOT NULL,                    -- '' for the entries without one
+                tag INTEGER NOT NULL,                   -- the lowest has its turn
+                PRIMARY KEY(lane, share)) WITHOUT ROWID;
+            CREATE INDEX lane_share_tag ON lane_share(lane, tag, share);
+            -- When a process died last while it ran the handler; see `RetryPolicy.deathWindow`.
+            ALTER TABLE handler ADD COLUMN died_at INTEGER;
+            -- What async handlers have saved of their progress; see `AsyncCall.save`.
+            CREATE TABLE progress(
+                handler INTEGER PRIMARY KEY,
+                value BLOB NOT NULL,                    -- JSON
+                note TEXT,                              -- for people
+                at INTEGER NOT NULL);
             """,
         ])
 

@@ -4,12 +4,18 @@ package struct StoredCall: Codable {
     var outcome: Outcome
     /// The reason of the invalidation; nil for a call of the handler itself.
     package var reason: InvalidationReason?
+    /// The error that is the reason of the invalidation.
+    var error: CallError?
     /// The call's own arguments, if there are any.
     var overrides: Record?
 
-    init(_ outcome: Outcome, reason: InvalidationReason? = nil, overrides: Record = [:]) {
+    init(
+        _ outcome: Outcome, reason: InvalidationReason? = nil, error: CallError? = nil,
+        overrides: Record = [:]
+    ) {
         self.outcome = outcome
         self.reason = reason
+        self.error = error
         self.overrides = overrides.isEmpty ? nil : overrides
     }
 

@@ -27,6 +27,8 @@ struct UnfinishedCall {
     private(set) var reason: StoredReason
     /// What this program lacks, if that parks the handler.
     private(set) var lack: Lack?
+    /// The error with which it failed; nil for one that was not run.
+    private(set) var error: CallError?
     /// The call and its context; nil if it cannot be stored, so that the caller must call again.
     var call: [UInt8]?
     var input: [UInt8]?
@@ -58,6 +60,7 @@ struct UnfinishedCall {
             runs = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
             attempts = BuiltInFault.forgetAttempts.isOn ? 0 : runs
             reason = StoredReason(error)
+            self.error = CallError(storing: error)
             keep(call, context: context)
             settle(error, stored, call, context: context, isStored: isStored || self.call != nil, retry, now)
         }
@@ -78,7 +81,7 @@ struct UnfinishedCall {
                 let seed =
                     (stored.id?.rawValue ?? 0)
                     &+ Int64(bitPattern: (context as? any RestorableContext)?.callFingerprint ?? 0)
-                let delay = retry.delay(after: runs - deaths, seed: seed)
+                let delay = Self.wait(error, retry) ?? retry.delay(after: runs - deaths, seed: seed)
                 (state, due) = (.pending, now + delay)
                 return
             }
@@ -87,6 +90,12 @@ struct UnfinishedCall {
         if retry?.finally == .orElse, call.reason == nil, !stored.isStanding, !Self.isRepairable(error) {
             runOrElse(call, now)
         }
+    }
+
+    /// How long the error itself says to wait, as far as the policy allows.
+    private static func wait(_ error: any Error, _ retry: RetryPolicy) -> Duration? {
+        guard case .after(let wait)? = (error as? CallError)?.retry else { return nil }
+        return min(max(.zero, wait), retry.longestDelay)
     }
 
     /// The maximum number of bytes of an error of a context in a reason.
@@ -109,7 +118,8 @@ struct UnfinishedCall {
     /// Not in this step: if the invalidation handler kills the process, that must count against it, so the step before has to
     /// be committed.
     private mutating func runOrElse(_ call: StoredCall, _ now: Timestamp) {
-        let invalidation = StoredCall(.invalidated, reason: .failed, overrides: call.overrides ?? Record())
+        let invalidation = StoredCall(
+            .invalidated, reason: .failed, error: error, overrides: call.overrides ?? Record())
         guard let bytes = try? invalidation.bytes() else { return }
         (state, due, self.call, attempts, runsOrElse) = (.pending, now, bytes, 0, true)
     }
@@ -171,7 +181,8 @@ struct UnfinishedCall {
 
     /// Returns whether the same call may succeed later. A fault in what is stored or in the program stays.
     private static func isWorthRetrying(_ error: any Error) -> Bool {
-        switch (error as? HandlerError)?.code {
+        if (error as? CallError)?.retry == .never { return false }
+        return switch (error as? HandlerError)?.code {
         case .upcastFailed, .wrongArgument, .missingArgument, .wrongContext, .contextNotRestorable,
             .argumentNotEncodable,
             .nestedTooDeep, .tooManyEntries, .deadly, .databaseCorrupt, .noSuchHandler:

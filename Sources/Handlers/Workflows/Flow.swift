@@ -61,13 +61,15 @@ public struct Flow: Sendable {
     /// - Parameters:
     ///   - handler: The handler with its arguments.
     ///   - type: The type of its result; inferred where the context says it.
+    ///   - place: The lane in which it waits for its turn; nil for none. It leaves the lane when the workflow is canceled, before the
+    ///     compensations run.
     /// - Returns: Its result.
-    /// - Throws: ``HandlerError`` `noResult` when it ended otherwise or returned nothing, `wrongArgument` when the result has another type; see
-    ///   ``Flow`` for others.
+    /// - Throws: ``CallError`` by its code when it failed; ``HandlerError`` `noResult` when it ended otherwise or returned nothing,
+    ///   `wrongArgument` when the result has another type; see ``Flow`` for others.
     public func run<Value: Decodable>(
-        _ handler: Durable<TimerFired>, as type: Value.Type = Value.self
+        _ handler: Durable<TimerFired>, as type: Value.Type = Value.self, lane place: LanePlace? = nil
     ) async throws -> Value {
-        try await all([handler])[0].result(as: type)
+        try await all([handler], lane: place)[0].result(as: type)
     }
 
     /// Has a handler called by a runner, and waits until it has ended.
@@ -75,9 +77,14 @@ public struct Flow: Sendable {
     /// One that is quarantined has not ended: the workflow waits until it is requeued or invalidated. Give it `finally: .orElse` in its
     /// ``RetryPolicy``, and the workflow goes on with the error.
     ///
-    /// - Parameter handler: The handler with its arguments.
-    /// - Throws: ``HandlerError`` `noResult` when it ended otherwise than with the outcome `result`; see ``Flow`` for others.
-    public func run(_ handler: Durable<TimerFired>) async throws { try await all([handler])[0].check() }
+    /// - Parameters:
+    ///   - handler: The handler with its arguments.
+    ///   - place: The lane in which it waits for its turn; nil for none.
+    /// - Throws: ``CallError`` by its code when it failed; ``HandlerError`` `noResult` when it ended otherwise than with the outcome `result`;
+    ///   see ``Flow`` for others.
+    public func run(_ handler: Durable<TimerFired>, lane place: LanePlace? = nil) async throws {
+        try await all([handler], lane: place)[0].check()
+    }
 
     // MARK: Waiting
 
@@ -89,12 +96,13 @@ public struct Flow: Sendable {
     ///
     /// - Parameters:
     ///   - handlers: The handlers with their arguments, at most 10 000.
+    ///   - place: The lane in which each of them waits for its turn; nil for none.
     ///   - time: How long it waits, by the wall clock; nil for any time.
     /// - Returns: The handlers in their order. Those that had not ended in time have no outcome, and are canceled.
     /// - Throws: ``HandlerError`` `operationFailed`; see ``Flow`` for others.
     public func all(
-        _ handlers: [Durable<TimerFired>], within time: Duration? = nil
-    ) async throws -> [JoinedChild] { try await run.join(handlers, .all, within: time) }
+        _ handlers: [Durable<TimerFired>], lane place: LanePlace? = nil, within time: Duration? = nil
+    ) async throws -> [JoinedChild] { try await run.join(handlers, .all, lane: place, within: time) }
 
     /// Has handlers called by a runner, and waits until one of them has ended with a result, or all have ended.
     ///

@@ -1,11 +1,16 @@
 extension FlowRun {
     func join(
-        _ handlers: [Durable<TimerFired>], _ rule: JoinRule, within time: Duration?
+        _ handlers: [Durable<TimerFired>], _ rule: JoinRule, lane: LanePlace? = nil, within time: Duration?
     ) async throws -> [JoinedChild] {
         let names = handlers.prefix(3).map(\.name).joined(separator: ", ")
         let kind = handlers.count == 1 && rule == .all ? "run" : "\(rule.word) of \(handlers.count):"
         let value = try await wait(kind, names) { step, place in
-            let children = try handlers.map { AnyHandlerID(try step.schedule($0, after: .zero, in: scope)) }
+            let children = try handlers.map { handler in
+                guard let lane else {
+                    return AnyHandlerID(try step.schedule(handler, after: .zero, in: scope))
+                }
+                return AnyHandlerID(try step.enqueue(handler, lane: lane, in: scope))
+            }
             let joined = try FlowJoined(flow: place).durable.orElse(FlowGivenUp(flow: place).durable)
             return AnyHandlerID(
                 try step.join(joined, when: rule, of: children, deadline: time.map { step.now + $0 }))

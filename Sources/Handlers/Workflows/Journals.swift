@@ -68,8 +68,11 @@ struct Journals: HandlerFeature {
             transaction.log?.write(.warning, .handlers) {
                 "the workflow \(row.id) ('\(stored.name)') fails: \(plainReason(error))"
             }
+            let failure = CallError(storing: error)
+            try calls.report(
+                row.id, failure, counts: (stored.attempts + 1, stored.deaths), isInvalidated: true)
             _ = try invalidations.invalidate(
-                row.id, reason: .failed, overrides: [:], environment: environment)
+                row.id, reason: .failed, error: failure, overrides: [:], environment: environment)
         }
     }
 
@@ -112,8 +115,10 @@ struct Journals: HandlerFeature {
         transaction.newDue.add(try handlers.scope(of: workflow), wall: now)
     }
 
-    /// Runs the compensations of a workflow that will not end as it should, the newest first.
+    /// Ends what a workflow waits for that will not end as it should, and runs its compensations, the newest first.
     func invalidating(_ workflow: AnyHandlerID, _ invalidation: Invalidation) throws {
+        // Before that: what waits in a lane must not be done after it was undone.
+        try endWaits(of: workflow, invalidation)
         let stored = try connection.all(
             "SELECT value FROM journal WHERE handler = ? AND operation LIKE 'compensate %' ORDER BY position DESC",
             [workflow]
@@ -145,9 +150,52 @@ struct Journals: HandlerFeature {
 
     /// Cancels what a workflow waits for that will never go on: it has ended, or its compensations are tried again.
     private func cancelWaits(of workflow: AnyHandlerID) throws(HandlerError) {
+        let isWaiting = try connection.first("\(Self.openWaits) LIMIT 1", [workflow]) { _ in true }
+        guard isWaiting == true else { return }
         try freeKeys(ofWaitsOf: "?", [workflow])
         try chains.cancelLater(
-            "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL", workflow)
+            "SELECT handler FROM join_child WHERE parent IN (\(Self.openWaits))", workflow)
+        try chains.cancelLater(Self.openWaits, workflow)
+    }
+
+    private static let openWaits =
+        "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL"
+
+    /// The most handlers that are ended in the step in which a workflow is invalidated that waits for them.
+    private static let mostEnded = 200
+
+    /// Ends what a workflow waits for. No process calls any of it from here on, or can end it.
+    ///
+    /// At most ``mostEnded`` have ended after this. A runner invalidates the others, and those that need an environment that is not here.
+    private func endWaits(of workflow: AnyHandlerID, _ invalidation: Invalidation) throws {
+        let waiters = try connection.all("\(Self.openWaits) LIMIT ?", [workflow, Self.mostEnded]) {
+            $0.optionalInteger(0).map(AnyHandlerID.init(rawValue:))
+        }.compactMap(\.self)
+        if waiters.isEmpty { return }
+        var awaited: [AnyHandlerID] = []
+        for waiter in waiters where awaited.count < Self.mostEnded {
+            awaited += try connection.all(
+                "SELECT handler FROM join_child WHERE parent = ? ORDER BY position LIMIT ?",
+                [waiter, Self.mostEnded - awaited.count]
+            ) { AnyHandlerID(rawValue: $0.integer(0)) }
+        }
+        try cancelWaits(of: workflow)
+        // Deep in other handlers there is no room to run what is bound for their invalidation.
+        if transaction.isDeep { return }
+        for handler in waiters + awaited { try endWait(handler, invalidation.environment) }
+    }
+
+    /// Invalidates a handler that was canceled, as a runner would.
+    private func endWait(_ id: AnyHandlerID, _ environment: (any HandlerEnvironment)?) throws {
+        let canceled = try connection.first("SELECT call, scope FROM handler WHERE id = ?", [id]) {
+            (call: $0.isNull(0) ? nil : $0.blob(0), scope: $0.optionalText(1).map { HandlerScope($0) })
+        }
+        let own = canceled?.scope == nil ? nil : environment
+        guard let canceled, let bytes = canceled.call, canceled.scope == own?.scope,
+            let call = try? StoredCall(bytes, of: id), let reason = call.reason
+        else { return }
+        _ = try invalidations.invalidate(
+            id, call.outcome, reason: reason, overrides: call.overrides ?? Record(), environment: own)
     }
 
     /// Frees the keys for which workflows wait that will never go on, before a runner ends these waits: another workflow may wait for the

@@ -120,7 +120,7 @@ extension HandlerFilter {
         let now = snapshot.now.milliseconds
         let shown = try snapshot.all(
             """
-            SELECT handler, name, outcome, reason, ended_at, key, coalesce(trace, handler) \(condition)
+            SELECT handler, name, outcome, reason, ended_at, key, coalesce(trace, handler), error, code \(condition)
             ORDER BY handler DESC LIMIT ?
             """, name, trace, key, limit
         ) { StoreContents.Ending($0, now: now) }

@@ -124,7 +124,10 @@ extension StoreContents {
         let shown = lanes.prefix(limit).map { lane in
             Lane(
                 name: lane.name, concurrency: lane.rule.concurrency,
-                rate: lane.rule.rate.map { "\($0.count) in \(Span.text($0.period.milliseconds))" },
+                rate: lane.rule.rate.map { rate in
+                    "\(rate.count) in \(Span.text(rate.period.milliseconds))"
+                        + (rate.atOnce == rate.count ? "" : ", \(rate.atOnce) at once")
+                },
                 running: lane.running, waiting: lane.waiting, away: lane.away,
                 why: lane.standstill.map { "\($0)" })
         }
@@ -232,8 +235,8 @@ extension StoreContents {
         return try snapshot.all(
             """
             SELECT handler, name, outcome, reason, ended_at,
-                (SELECT key FROM ending_detail WHERE ending_detail.handler = newest.handler), coalesce(trace, handler)
-            FROM (SELECT * FROM ending ORDER BY handler DESC LIMIT ?) AS newest
+                key, coalesce(trace, handler), error, code
+            FROM (SELECT * FROM ending ORDER BY handler DESC LIMIT ?) AS newest LEFT JOIN ending_detail USING (handler)
             ORDER BY ended_at DESC, handler DESC LIMIT ?
             """, max(limit * 10, 1000), limit
         ) { Ending($0, now: now) }
@@ -277,7 +280,7 @@ extension StoreContents.Handler {
 }
 
 extension StoreContents.Ending {
-    /// - Parameter row: A row with handler, name, outcome, reason, end, key and trace.
+    /// - Parameter row: A row with handler, name, outcome, reason, end, key, trace, error and its code.
     init(_ row: borrowing Row, now: Int64) {
         self.row = row.integer(0)
         handler = row.text(1)
@@ -286,5 +289,7 @@ extension StoreContents.Ending {
         age = now - row.quantity(4)
         key = row.optionalText(5)
         trace = row.integer(6)
+        error = row.optionalText(7)
+        code = row.optionalText(8)
     }
 }

@@ -235,13 +235,14 @@ extension StoreContents {
 
     static func table(endings: [Ending]) -> TextTable {
         let hasKeys = endings.contains { $0.key != nil }
+        let hasErrors = endings.contains { $0.error != nil }
         return TextTable(endings) { row in
             [
                 .number("row", row.row), .number("chain", row.trace),
                 .text("handler", row.handler, least: 12),
             ] + (hasKeys ? [.text("key", row.key, least: 6)] : []) + [
                 .text("outcome", row.outcome), .span("ago", row.age), .text("reason", row.reason, least: 8),
-            ]
+            ] + (hasErrors ? [.text("error", row.error, least: 16)] : [])
         }
     }
 }

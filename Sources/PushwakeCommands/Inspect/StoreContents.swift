@@ -201,6 +201,9 @@ package struct StoreContents: Codable {
         /// The row of the first handler of its chain.
         package var trace: Int64
         package var age: Int64
+        /// Why it failed, and the code of that error.
+        package var error: String?
+        package var code: String?
     }
 
     package var store: String

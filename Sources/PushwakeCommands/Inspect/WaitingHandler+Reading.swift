@@ -34,6 +34,10 @@ struct WaitReader {
             handler.lane = try lane(status.id, snapshot)
             handler.operation = try operation(status.id, snapshot)
         }
+        if status.state == .running, let progress = try snapshot.progress(of: status.id) {
+            let age = Span.text((snapshot.now - progress.savedAt).milliseconds)
+            handler.progress = "\(progress.note ?? "saved its progress"), \(age) ago"
+        }
         if handler.period == 0 { handler.calendar = try calendar(status.id, snapshot) }
         guard status.state == .pending, !handler.isCalled else { return handler }
         handler.join = try join(status.id, snapshot)

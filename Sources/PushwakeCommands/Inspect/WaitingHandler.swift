@@ -49,6 +49,8 @@ struct WaitingHandler {
     var join: Join?
     /// What it waits for in its lane; nil if it waits for nothing there.
     var lane: String?
+    /// What it has said about its progress, such as `12 of 100 pages, 3 s ago`.
+    var progress: String?
     /// What the account's tables name, such as `the answer of PEER to the request 'ID'`.
     var awaited: String?
 }
@@ -63,8 +65,9 @@ extension WaitingHandler {
         case .parked: "waits for a program that knows it\(because)"
         case .quarantined: "waits for a person, who requeues or discards it\(because)"
         case .running:
-            process.map { "is run by \($0)" }
-                ?? "was run by a process that is gone; waits for another process, which frees it"
+            (process.map { "is run by \($0)" }
+                ?? "was run by a process that is gone; waits for another process, which frees it")
+                + (progress.map { ": \($0)" } ?? "")
         }
     }
 

@@ -33,9 +33,10 @@ struct WorldBounds {
     ]
     /// Tables of features that worlds do not use.
     private static let unused: Set<String> = [
-        "capability", "capability_query", "contact_presence", "entity", "occupant",
+        "capability", "capability_query", "contact_presence", "entity", "lane_share", "occupant",
         "push_registration",
-        "push_removal", "room", "room_invitation", "room_message", "room_watch", "subscription_request",
+        "progress", "push_removal", "room", "room_invitation", "room_message", "room_watch",
+        "subscription_request",
     ]
 
     let addition: (any WorldExtension)?

@@ -174,9 +174,11 @@ import Testing
     }
 
     private static let tables = [
-        "leaf", "root", "once", "own", "note", "join_child", "handler_join", "lane_entry", "lane",
+        "leaf", "root", "once", "own", "note", "join_child", "handler_join", "lane_entry", "lane_share",
+        "lane",
         "chain_member",
-        "chain_limit", "journal", "early_signal", "handler_key", "calendar", "ending_detail", "ending",
+        "chain_limit", "journal", "early_signal", "handler_key", "calendar", "progress", "ending_detail",
+        "ending",
         "dropped_call",
         "event", "handler",
     ]

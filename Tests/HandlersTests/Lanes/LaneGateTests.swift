@@ -21,7 +21,7 @@ import Testing
             guard let start = gate.nextStart(now) else { break }
             gate.admit(AnyHandlerID(rawValue: Int64(id)), at: start, now)
             now = max(now, start)
-            gate.started(AnyHandlerID(rawValue: Int64(id)))
+            gate.started(AnyHandlerID(rawValue: Int64(id)), now)
             found.append(now - Self.start == .zero ? 0 : (now - Self.start).milliseconds)
         }
         return found
@@ -48,7 +48,7 @@ import Testing
             let entry = AnyHandlerID(rawValue: Int64(id))
             gate.admit(entry, at: start, now)
             now = max(now, start)
-            gate.started(entry)
+            gate.started(entry, now)
             times.append(now)
         }
         var tooMany = 0
@@ -112,7 +112,7 @@ import Testing
             #expect(gate.tokenWaiter == 2 && gate.tokenAt == Self.start + .seconds(wait), "\(rule)")
             // The next entry has the token after that.
             let start = Self.start + .seconds(wait)
-            gate.started(AnyHandlerID(rawValue: 2))
+            gate.started(AnyHandlerID(rawValue: 2), Self.start)
             let period = rule.rate!.period / rule.rate!.count
             #expect(gate.nextStart(start) == start + period, "\(rule)")
         }

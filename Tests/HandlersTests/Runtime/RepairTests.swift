@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import HandlersTestKit
 import TestThreads
 import TestSupport
 import Testing
@@ -201,6 +202,29 @@ private struct Login: Handler {
                 #expect(status?.state == .quarantined)
                 #expect(status?.reason?.contains("3 processes died") == true)
                 #expect(try rig.store.waiting().first?.input == Array("work".utf8))
+            }
+        }
+    }
+
+    @Test("H39 deaths count together while no more than an hour lies between them", .sqliteOnly)
+    func deathsApart() throws {
+        try withFolder { folder in
+            let clock = VirtualClock()
+            func open(_ body: (Rig) throws -> Void = { _ in }) throws {
+                let rig = try Rig(folder.file(), [Endless.self], clock: clock)
+                defer { rig.runner.close() }
+                try body(rig)
+            }
+            var id = HandlerID<Job>(rawValue: 0)
+            try open { id = try $0.store.bind(Endless().durable) }
+            // Each beside the time since the death before it.
+            for (minutes, deaths, attempts) in [(0, 1, 1), (59, 2, 2), (61, 1, 1), (1, 2, 2), (600, 1, 1)] {
+                clock.advance(by: .seconds(minutes * 60))
+                try die(folder.file(), running: id, digest: 0)
+                try open { rig in
+                    let status = try rig.status(of: id)
+                    #expect(status?.deaths == deaths && status?.attempts == attempts, "\(minutes)")
+                }
             }
         }
     }
