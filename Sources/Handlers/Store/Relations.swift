@@ -20,4 +20,6 @@ struct Relations: OptionSet {
     static let ordered = Relations(rawValue: 128)
     /// It belongs to a chain with a limit.
     static let inChain = Relations(rawValue: 256)
+    /// Its journal has the order in which results came, so its function stays suspended while it waits; without it, one of the first engine.
+    static let suspends = Relations(rawValue: 1024)
 }

@@ -216,6 +216,11 @@ public struct Schema: Sendable {
             ALTER TABLE place ADD COLUMN moves_to TEXT;
             ALTER TABLE place ADD COLUMN has_moved INTEGER NOT NULL DEFAULT 0;
             """,
+            """
+            -- The number of a result in the order in which they came to the workflow; 0 for a wait that the workflow canceled. See `FlowRun`.
+            ALTER TABLE journal ADD COLUMN delivery INTEGER;
+            CREATE INDEX journal_delivery ON journal(handler, delivery) WHERE delivery IS NOT NULL;
+            """,
         ])
 
     /// Refuses two schemas of one module, and one whose name is too long.

@@ -8,7 +8,7 @@ extension FlowRun {
     /// Empty for code that goes on after the stop of its run.
     var idempotencyKey: String {
         state.withLock { state in
-            if state.stop == nil, state.key == nil, ThreadID.current == thread {
+            if state.stop == nil, state.key == nil, executor.isDriven {
                 state.key = try? transaction.leases.idempotencyKey(of: workflow)
             }
             return state.key ?? ""
