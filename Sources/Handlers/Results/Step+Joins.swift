@@ -162,6 +162,16 @@ extension Step {
 }
 
 extension ReadableStore where Self: ~Copyable {
+    /// A handler that has ended, in the form in which others learn of it.
+    func endedChild(_ id: AnyHandlerID) throws(HandlerError) -> JoinedChild? {
+        try first(
+            """
+            SELECT ending.handler, name, outcome, reason, result
+            FROM ending LEFT JOIN ending_detail ON ending_detail.handler = ending.handler WHERE ending.handler = ?
+            """, id
+        ) { JoinedChild($0, []) }
+    }
+
     /// - Parameter calls: The handlers whose calls run at this moment.
     fileprivate func children(
         of parent: AnyHandlerID, during calls: [StoredHandler]

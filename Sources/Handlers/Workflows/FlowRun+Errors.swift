@@ -15,7 +15,7 @@ extension FlowRun {
     var waitsTooLong: HandlerError { tooLong("waits") }
 
     private func tooLong(_ verb: String) -> HandlerError {
-        let (position, next) = state.withLock { ($0.position, $0.journal[$0.position].operation) }
+        let (position, next) = state.withLock { ($0.position, $0.known($0.position)?.operation ?? "nothing") }
         return misfit(
             "\(verb) before place \(position) of its journal, which holds '\(next)'; bring back the code that wrote it, or ask flow.version where it changed"
         )
@@ -36,7 +36,7 @@ extension FlowRun {
     var tooManyEntries: HandlerError {
         HandlerError(
             .tooManyEntries,
-            "the workflow '\(name)' has \(Self.maximumEntries) operations in its journal; move a part of them into a workflow of its own, and run that"
+            "the workflow '\(name)' has \(Self.maximumEntries) operations in its journal; let it go on with flow.again, or run a part of them as a workflow of its own"
         )
     }
 

@@ -26,9 +26,11 @@ extension FlowRun {
 
     /// Waits for what a handler puts into the journal, or finds it there.
     ///
-    /// - Parameter bind: Binds that handler.
+    /// - Parameters:
+    ///   - mayFillAtOnce: Whether the handler may be called where it is bound.
+    ///   - bind: Binds that handler.
     func wait(
-        _ kind: String, _ name: String = "",
+        _ kind: String, _ name: String = "", mayFillAtOnce: Bool = false,
         _ bind: (borrowing Step, FlowPlace) throws -> AnyHandlerID
     ) async throws -> [UInt8] {
         if isLooping { await stay() }
@@ -36,7 +38,7 @@ extension FlowRun {
         if suspends, Task.isCancelled { throw canceled() }
         let operation = Self.operation(kind, name)
         let (place, known) = try next(operation)
-        let entry = try known ?? bound(operation, at: place, bind)
+        let entry = try known ?? bound(operation, at: place, mayFillAtOnce, bind)
         if suspends ? entry.isOpen || entry.delivery != nil : entry.isOpen {
             guard suspends else { throw stop(.success(.waits)) }
             return try pass(await result(at: place.position))
@@ -46,24 +48,37 @@ extension FlowRun {
 
     /// Binds the handler that fills a new place.
     ///
-    /// - Returns: The place: filled, if what it waits for has come with this.
+    /// - Returns: The place: filled, if what it waits for has come with this, or cannot be bound.
     private func bound(
-        _ operation: Name, at place: FlowPlace,
+        _ operation: Name, at place: FlowPlace, _ mayFillAtOnce: Bool,
         _ bind: (borrowing Step, FlowPlace) throws -> AnyHandlerID
     ) throws -> FlowEntry {
-        let entry: FlowEntry?
+        var entry = FlowEntry(operation: operation, at: transaction.now)
         do {
             try write()
-            try write(FlowEntry(operation: operation, at: transaction.now), at: place.position)
-            let error = try failure {
-                try transaction.journals.set(waiter: bind(Step(transaction), place), at: place)
-            }
-            if let error { try transaction.journals.resolve(place, error: error) }
-            entry = try Step(transaction).entry(at: place)
-            // It has its result at once, whatever else has come before.
-            if entry?.isOpen == false { try transaction.journals.passAtOnce(place) }
+            if mayFillAtOnce { return try boundAfterwards(entry, at: place, bind) }
+            var waiter: AnyHandlerID?
+            entry.error = try failure { waiter = try bind(Step(transaction), place) }
+            try write(entry, at: place.position, waiter: entry.error == nil ? waiter : nil)
         } catch { throw stop(.failure(error)) }
-        guard var entry else { throw stop(.failure(mismatch(place, "nothing", operation))) }
+        return entry
+    }
+
+    /// The same for a handler that may fill the place where it is bound, so that the place comes first.
+    private func boundAfterwards(
+        _ new: FlowEntry, at place: FlowPlace,
+        _ bind: (borrowing Step, FlowPlace) throws -> AnyHandlerID
+    ) throws -> FlowEntry {
+        try write(new, at: place.position)
+        let error = try failure {
+            try transaction.journals.set(waiter: bind(Step(transaction), place), at: place)
+        }
+        if let error { try transaction.journals.resolve(place, error: error) }
+        guard var entry = try Step(transaction).entry(at: place) else {
+            throw mismatch(place, "nothing", new.operation)
+        }
+        // It has its result at once, whatever else has come before.
+        if !entry.isOpen { try transaction.journals.passAtOnce(place) }
         entry.delivery = nil
         return entry
     }
@@ -95,9 +110,7 @@ extension FlowRun {
                 throw Stopped()
             }
             defer { state.position += 1 }
-            return (
-                state.position, state.position < state.journal.count ? state.journal[state.position] : nil
-            )
+            return (state.position, state.known(state.position))
         }
         let place = FlowPlace(workflow: workflow, position: position)
         if let known {
@@ -105,7 +118,9 @@ extension FlowRun {
                 throw stop(.failure(mismatch(place, known.operation, operation)))
             }
         } else {
-            guard position < Self.maximumEntries else { throw stop(.failure(tooManyEntries)) }
+            let count = position - state.withLock { $0.base }
+            guard count < Self.maximumEntries else { throw stop(.failure(tooManyEntries)) }
+            if Self.warnings.contains(count) { warn(ofEntries: count) }
             let isNew = state.withLock { !$0.new.isEmpty }
             let now = transaction.monotonicNow
             let start = state.withLock { state in
@@ -160,11 +175,14 @@ extension FlowRun {
         }
     }
 
-    private func write(_ entry: FlowEntry, at position: Int) throws(HandlerError) {
+    private func write(
+        _ entry: FlowEntry, at position: Int, waiter: AnyHandlerID? = nil
+    ) throws(HandlerError) {
         if position == 0 {
             try transaction.handlers.add(suspends ? [.workflow, .suspends] : .workflow, to: workflow)
         }
-        try transaction.journals.write(entry, at: FlowPlace(workflow: workflow, position: position))
+        try transaction.journals.write(
+            entry, at: FlowPlace(workflow: workflow, position: position), waiter: waiter)
     }
 
     /// Stores the places that are new, before the run ends.
@@ -189,7 +207,7 @@ extension FlowRun {
     private var isLong: Bool {
         guard suspends, executor.isDriven,
             let start = state.withLock({ state in
-                state.stop == nil && state.position >= state.journal.count ? state.start : nil
+                state.stop == nil && state.isWhole ? state.start : nil
             })
         else { return false }
         return transaction.monotonicNow - start > Self.slice

@@ -9,7 +9,8 @@ extension FlowRun {
     var idempotencyKey: String {
         state.withLock { state in
             if state.stop == nil, state.key == nil, executor.isDriven {
-                state.key = try? transaction.leases.idempotencyKey(of: workflow)
+                let key = try? transaction.leases.idempotencyKey(of: workflow)
+                state.key = state.base == 0 ? key : key.map { "\($0)-\(state.base)" }
             }
             return state.key ?? ""
         }
@@ -27,8 +28,7 @@ extension FlowRun {
         let isBefore = state.withLock { state in
             // The operation below says so, where it counts.
             guard state.stop == nil else { return false }
-            return state.position < state.journal.count
-                && state.journal[state.position].operation != operation
+            return state.known(state.position).map { $0.operation != operation } ?? false
         }
         if isBefore, versions.lowerBound > 1 {
             throw stop(

@@ -30,17 +30,21 @@ final class FlowRun: Sendable {
         case ended([UInt8]?)
         /// Its function threw, or returned what cannot be stored.
         case failed(any Error)
+        /// It starts again, with these arguments and an empty journal.
+        case again(Durable<TimerFired>)
     }
 
     typealias Body = @Sendable (Flow) async throws -> [UInt8]?
 
     struct State {
+        /// The first place of its journal: places go on where a workflow starts again, so what comes late for an old one finds none.
+        let base: Int
         /// What the store has of the journal when the function starts; empty once all of it was passed.
         var journal: [FlowEntry]
         /// The places that the store does not have yet.
         var new: [(position: Int, entry: FlowEntry)] = []
         /// The place of the next operation.
-        var position = 0
+        var position: Int
         /// The tasks that wait for their places to be filled.
         var waits: [Int: UnsafeContinuation<FlowEntry, any Error>] = [:]
         /// The places for which canceled tasks wait.
@@ -100,8 +104,8 @@ final class FlowRun: Sendable {
         self.body = body
         let hasJournal = stored.relations.contains(.workflow)
         suspends = !hasJournal || stored.relations.contains(.suspends)
-        let journal = hasJournal ? try Step(transaction).journal(of: id) : []
-        state = Mutex(State(journal: journal, now: context.dueAt))
+        let (base, journal) = hasJournal ? try Step(transaction).journal(of: id) : (0, [])
+        state = Mutex(State(base: base, journal: journal, position: base, now: context.dueAt))
     }
 
     /// The step that drives it. Operations come here only then: ``next(_:)`` has thrown for others.
@@ -146,7 +150,7 @@ final class FlowRun: Sendable {
         try settle()
         guard suspends, !isStarted else { return }
         let known = state.withLock { state in
-            state.journal.enumerated().compactMap { position, entry in
+            zip(state.base..., state.journal).compactMap { position, entry in
                 entry.delivery.flatMap {
                     $0 > 0 ? FlowResult(delivery: $0, position: position, entry: entry) : nil
                 }
@@ -209,7 +213,7 @@ final class FlowRun: Sendable {
         let (wait, known) = state.withLock { state in
             (
                 state.waits.removeValue(forKey: position),
-                position < state.journal.count ? state.journal[position] : nil
+                state.known(position)
             )
         }
         guard let wait else { return }
@@ -235,12 +239,13 @@ final class FlowRun: Sendable {
         let (stop, outcome, paused, canGoOn, isWhole, neverCanceled) = state.withLock { state in
             (
                 state.stop, state.outcome, state.paused != nil, !state.waits.isEmpty,
-                state.position >= state.journal.count,
-                state.waits.keys.first { $0 < state.journal.count && state.journal[$0].delivery == 0 }
+                state.isWhole, state.waits.keys.first { state.known($0)?.delivery == 0 }
             )
         }
         if let stop {
             let end = try stop.get()
+            // The journal of one that starts again is removed.
+            if case .again = end { return end }
             try write()
             return end
         }
@@ -280,6 +285,16 @@ final class FlowRun: Sendable {
         state.withLock { $0.journal = [] }
         executor.close()
     }
+}
+
+extension FlowRun.State {
+    /// What the journal holds at a place; nil for a new one.
+    func known(_ position: Int) -> FlowEntry? {
+        position - base < journal.count ? journal[position - base] : nil
+    }
+
+    /// Whether all of the journal was passed.
+    var isWhole: Bool { position - base >= journal.count }
 }
 
 /// Keeps a run that is suspended. When nothing keeps it any more, the run is dropped: so a run whose step did not commit is never resumed.

@@ -1,6 +1,6 @@
 /// Workflows and their journals.
 struct Journals: HandlerFeature {
-    static let relations = Relations.workflow
+    static let relations: Relations = [.workflow, .awaitedByFlow]
     let transaction: Transaction
 
     // MARK: Running
@@ -40,7 +40,12 @@ struct Journals: HandlerFeature {
                             ?? HeldRun(start(invocation, transaction))
                         try withExtendedLifetime(held) {
                             let end = try held.run.drive(in: transaction)
-                            if try settle(stored, row, call, context, environment, end), held.run.suspends {
+                            if case .again(let next) = end {
+                                let last = held.run.state.withLock { $0.position }
+                                try startAgain(row, as: next, at: last)
+                            } else if try settle(stored, row, call, context, environment, end),
+                                held.run.suspends
+                            {
                                 keep(held, afterCall: row.epoch + 1)
                             }
                         }
@@ -86,6 +91,7 @@ struct Journals: HandlerFeature {
         case .ended(let result):
             let claimed = try handlers.claim(row.id, .oncePending)
             try handlers.bury(row.id, claimed, call.outcome, nil, result)
+        case .again: break
         case .failed(let error):
             transaction.log?.write(.warning, .handlers) {
                 "the workflow \(row.id) ('\(stored.name)') fails: \(plainReason(error))"
@@ -98,10 +104,17 @@ struct Journals: HandlerFeature {
 
     // MARK: The journal
 
-    func write(_ entry: FlowEntry, at place: FlowPlace) throws(HandlerError) {
+    func write(
+        _ entry: FlowEntry, at place: FlowPlace, waiter: AnyHandlerID?
+    ) throws(HandlerError) {
         try connection.write(
-            "INSERT INTO journal(handler, position, operation, value, error, at) VALUES (?, ?, ?, ?, ?, ?)",
-            [place.workflow, place.position, entry.operation, entry.value, entry.error, entry.at])
+            """
+            INSERT INTO journal(handler, position, operation, waiter, value, error, at)
+            VALUES (?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                place.workflow, place.position, entry.operation, waiter, entry.value, entry.error, entry.at,
+            ])
     }
 
     func set(waiter: AnyHandlerID, at place: FlowPlace) throws(HandlerError) {
@@ -176,11 +189,22 @@ struct Journals: HandlerFeature {
 
     func kept(_ id: AnyHandlerID, _ stored: StoredHandler, _ unfinished: UnfinishedCall) throws(HandlerError)
     {
-        if unfinished.isInvalidation { try cancelWaits(of: id) }
+        if unfinished.isInvalidation, stored.relations.contains(.workflow) { try cancelWaits(of: id) }
     }
 
     func ended(_ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome) throws(HandlerError) {
-        try dropJournal(of: id)
+        if stored.relations.contains(.workflow) { try dropJournal(of: id) }
+        if stored.relations.contains(.awaitedByFlow) { try childEnded(id) }
+    }
+
+    /// Fills the place of the workflow that has run a handler; one that does not wait any more has none.
+    private func childEnded(_ child: AnyHandlerID) throws(HandlerError) {
+        let place = try connection.first(
+            "SELECT handler, position FROM journal WHERE waiter = ? AND value IS NULL AND error IS NULL",
+            [child]
+        ) { FlowPlace(workflow: AnyHandlerID(rawValue: $0.integer(0)), position: Int($0.integer(1))) }
+        guard let place, let ended = try Step(transaction).endedChild(child) else { return }
+        try resolve(place, ArgumentCoding.encode(ended, named: "the handler that a workflow has run"))
     }
 
     func canceling(_ rows: String, _ values: [any SQLConvertible]) throws(HandlerError) {
@@ -195,7 +219,7 @@ struct Journals: HandlerFeature {
     }
 
     /// Cancels what a workflow waits for that will never go on: it has ended, or its compensations are tried again.
-    private func cancelWaits(of workflow: AnyHandlerID) throws(HandlerError) {
+    func cancelWaits(of workflow: AnyHandlerID) throws(HandlerError) {
         try freeKeys(ofWaitsOf: "?", [workflow])
         try chains.cancelLater(
             "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL", workflow)
@@ -243,11 +267,24 @@ struct FlowResult {
 }
 
 extension ReadableStore where Self: ~Copyable {
-    func journal(of workflow: AnyHandlerID) throws(HandlerError) -> [FlowEntry] {
-        try all(
-            "SELECT operation, value, error, at, delivery FROM journal WHERE handler = ? ORDER BY position",
-            workflow,
-            read: FlowEntry.init)
+    /// The journal of a workflow since it has started again, and its first place.
+    func journal(of workflow: AnyHandlerID) throws(HandlerError) -> (base: Int, entries: [FlowEntry]) {
+        var base = 0
+        var entries: [FlowEntry] = []
+        _ = try all(
+            """
+            SELECT operation, value, error, at, delivery, position FROM journal WHERE handler = ?
+            ORDER BY position
+            """, workflow
+        ) { row in
+            let entry = FlowEntry(row)
+            if entry.operation == Journals.again {
+                (base, entries) = (Int(row.integer(5)) + 1, [])
+            } else {
+                entries.append(entry)
+            }
+        }
+        return (base, entries)
     }
 
     func entry(at place: FlowPlace) throws(HandlerError) -> FlowEntry? {
