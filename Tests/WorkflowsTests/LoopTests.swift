@@ -85,7 +85,7 @@ private struct Many: Workflow {
     ])
 
     private func withStore(
-        memory: Int = FlowCache.standardLimit, _ body: (TestStore) async throws -> Void
+        memory: Int = KeptRuns.standardLimit, _ body: (TestStore) async throws -> Void
     ) async throws {
         var configuration = HandlerRunner.Configuration()
         configuration.workflowMemory = memory
@@ -98,8 +98,8 @@ private struct Many: Workflow {
     }
 
     @Test(
-        "H36 a workflow that starts again keeps its id and key, and its journal begins anew",
-        arguments: [FlowCache.standardLimit, 0])
+        "H36 a workflow that starts again keeps its id and key, and its journal is empty then",
+        arguments: [KeptRuns.standardLimit, 0])
     func again(memory: Int) async throws {
         try await withStore(memory: memory) { test in
             let id = try test.store.step { step in
@@ -133,7 +133,7 @@ private struct Many: Workflow {
 
     @Test(
         "H36 the compensations of all rounds run when one fails, the newest first",
-        arguments: [FlowCache.standardLimit, 0])
+        arguments: [KeptRuns.standardLimit, 0])
     func compensations(memory: Int) async throws {
         try await withStore(memory: memory) { test in
             let id = try test.store.step { step in
@@ -148,7 +148,7 @@ private struct Many: Workflow {
 
     @Test(
         "H36 what a round leaves open is canceled, and its end is not taken for a result of the next round",
-        arguments: [FlowCache.standardLimit, 0])
+        arguments: [KeptRuns.standardLimit, 0])
     func leaves(memory: Int) async throws {
         try await withStore(memory: memory) { test in
             let id = try test.store.step { try $0.start(Leaving(isFirst: true).durable) }

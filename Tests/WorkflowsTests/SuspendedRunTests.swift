@@ -46,7 +46,7 @@ private struct Misfit: Sendable {
 
 @Suite(.serialized, .ownThread) struct SuspendedRunTests {
     private func withFlow(
-        memory: Int = FlowCache.standardLimit, _ body: @escaping Script.Body,
+        memory: Int = KeptRuns.standardLimit, _ body: @escaping Script.Body,
         _ test: (TestStore, HandlerID<TimerFired>) async throws -> Void
     ) async throws {
         script.set(body)
@@ -84,7 +84,7 @@ private struct Misfit: Sendable {
 
     @Test(
         "H34 a workflow that waits stays suspended: its function runs once, and again only where it was dropped",
-        arguments: [(FlowCache.standardLimit, 1), (0, 21)])
+        arguments: [(KeptRuns.standardLimit, 1), (0, 21)])
     func runsOnce(memory: Int, runs: Int) async throws {
         try await withFlow(
             memory: memory,
@@ -99,7 +99,23 @@ private struct Misfit: Sendable {
         }
     }
 
-    @Test("H34 tasks of a workflow wait at the same time", arguments: [FlowCache.standardLimit, 0])
+    @Test("H34 a workflow goes on in the step in which its result came: each wait is one commit")
+    func sharedCommit() async throws {
+        try await withFlow({ flow in
+            for _ in 0..<10 { try await flow.sleep(for: .seconds(1)) }
+            return []
+        }) { test, id in
+            let other = try HandlerStore(
+                path: test.path, registry: test.store.registry, schemas: [effects], synchronous: .normal,
+                time: test.clock.timeSource)
+            let before = other.notificationsByOthers
+            try await test.advance(by: .seconds(10))
+            #expect(try result(test, id) == [])
+            #expect(other.notificationsByOthers &- before == 10)
+        }
+    }
+
+    @Test("H34 tasks of a workflow wait at the same time", arguments: [KeptRuns.standardLimit, 0])
     func together(memory: Int) async throws {
         try await withFlow(
             memory: memory,
@@ -134,7 +150,7 @@ private struct Misfit: Sendable {
 
     @Test(
         "H34 what a canceled task waits for is canceled, and its key is free at once",
-        arguments: [FlowCache.standardLimit, 0])
+        arguments: [KeptRuns.standardLimit, 0])
     func canceled(memory: Int) async throws {
         try await withFlow(
             memory: memory,
@@ -157,7 +173,7 @@ private struct Misfit: Sendable {
 
     @Test(
         "H34 a signal that came before its wait was canceled is not lost",
-        arguments: [FlowCache.standardLimit, 0])
+        arguments: [KeptRuns.standardLimit, 0])
     func cameBefore(memory: Int) async throws {
         try await withFlow(
             memory: memory,
@@ -174,7 +190,7 @@ private struct Misfit: Sendable {
 
     @Test(
         "H34 a run that is cut into several steps takes the same way as one that is not",
-        arguments: [(FlowCache.standardLimit, 0, 1), (FlowCache.standardLimit, 4, 1), (0, 4, 5)])
+        arguments: [(KeptRuns.standardLimit, 0, 1), (KeptRuns.standardLimit, 4, 1), (0, 4, 5)])
     func slices(memory: Int, milliseconds: Int, runs: Int) async throws {
         try await withFlow(
             memory: memory,
@@ -244,7 +260,7 @@ private struct Misfit: Sendable {
                     "DELETE FROM handler WHERE id = (SELECT waiter FROM journal WHERE position = 1)")
                 try step.execute("DELETE FROM journal WHERE position = 1")
             }
-            test.store.setWorkflowMemory(FlowCache.standardLimit)
+            test.store.setWorkflowMemory(KeptRuns.standardLimit)
             #expect(try waitingKeys(test) == ["a"])
             try await signal(test, "a")
             #expect(try waitingKeys(test) == ["b"])
@@ -257,7 +273,7 @@ private struct Misfit: Sendable {
 
     @Test(
         "H34 a result that comes from the workflow's own step is delivered in the same call",
-        arguments: [FlowCache.standardLimit, 0])
+        arguments: [KeptRuns.standardLimit, 0])
     func ownSignal(memory: Int) async throws {
         try await withFlow(
             memory: memory,
@@ -286,6 +302,25 @@ private struct Misfit: Sendable {
         }) { test, id in
             let status = try test.store.read { try $0.status(of: id) }
             #expect(status?.state == .parked)
+        }
+    }
+
+    @Test(
+        "H31 a loop that goes on after its run was dropped is stopped, and the workflow goes on",
+        arguments: [KeptRuns.standardLimit, 0])
+    func endlessLoop(memory: Int) async throws {
+        try await withFlow(
+            memory: memory,
+            { flow in
+                while true {
+                    if let word = try? await flow.signal("go", as: String.self) { return [word] }
+                }
+            }
+        ) { test, id in
+            let status = try test.store.read { try $0.status(of: id) }
+            #expect(status?.state == .pending)
+            try await signal(test, "go")
+            #expect(try result(test, id) == ["go"])
         }
     }
 

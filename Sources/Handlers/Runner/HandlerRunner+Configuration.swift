@@ -15,7 +15,7 @@ extension HandlerRunner {
         ///
         /// A workflow that waits stays suspended, and goes on where it is. Beyond this, those that were not called for the longest time are
         /// dropped; such a one runs again from its start and reads its journal. 0 drops each. Of several runners of a store, the newest decides.
-        public var workflowMemory = FlowCache.standardLimit
+        public var workflowMemory = KeptRuns.standardLimit
         /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
         /// caller waits for it; then the runner tries again after a second. Of several runners of a store, the oldest gets it. Called outside of steps, on any thread.
         package var onFailure: @Sendable (any Error) -> Void

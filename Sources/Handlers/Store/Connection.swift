@@ -7,8 +7,8 @@ final class Connection {
     private let file: SQLiteConnection?
     /// The number of calls of each handler stored since the store was opened, and whether too many waited at the last count.
     var waitingCalls: [Name: (count: Int, isCrowded: Bool)] = [:]
-    /// The suspended workflows of this process.
-    let flows = FlowCache()
+    /// The runs of workflows that are suspended in this process.
+    let keptRuns = KeptRuns()
     /// The failure of the storage after which the open transaction cannot commit.
     // Looked at by each statement, and never while it changes.
     @exclusivity(unchecked) private(set) var failure: HandlerError?

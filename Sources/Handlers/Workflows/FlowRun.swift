@@ -59,8 +59,8 @@ final class FlowRun: Sendable {
         var now: Timestamp
         var key: String?
         var random: SplitMix?
-        /// The number of bytes of the results that were delivered.
-        var bytes = 0
+        /// The number of bytes of the largest result that was delivered.
+        var largest = 0
         var isStarted = false
         var outcome: Result<[UInt8]?, any Error>?
         /// Why no operation counts any more: what becomes of the workflow, or why it cannot go on here.
@@ -111,8 +111,8 @@ final class FlowRun: Sendable {
     /// The step that drives it. Operations come here only then: ``next(_:)`` has thrown for others.
     var transaction: Transaction { step.unsafelyUnwrapped }
 
-    /// About how much memory it needs while it is suspended: its tasks, and the values that they may keep.
-    var size: Int { state.withLock { 3072 + 1024 * $0.waits.count + $0.bytes } }
+    /// About how much memory it needs while it is suspended: its tasks, and a value that they may keep.
+    var size: Int { state.withLock { 3072 + 1024 * $0.waits.count + $0.largest } }
 
     // MARK: Driving
 
@@ -181,7 +181,7 @@ final class FlowRun: Sendable {
         for result in results where goesOn {
             let (isEarly, wait) = state.withLock { state in
                 state.delivered = result.delivery
-                state.bytes += result.entry.value?.count ?? 0
+                state.largest = max(state.largest, result.entry.value?.count ?? 0)
                 return (
                     state.early.remove(result.position) != nil,
                     state.waits.removeValue(forKey: result.position)
@@ -220,15 +220,21 @@ final class FlowRun: Sendable {
         let place = FlowPlace(workflow: workflow, position: position)
         var entry = known
         if entry?.isOpen ?? true {
-            if try transaction.journals.cancel(place) {
-                return wait.resume(throwing: CancellationError())
+            do {
+                if try transaction.journals.cancel(place) {
+                    return wait.resume(throwing: CancellationError())
+                }
+                entry = try Step(transaction).entry(at: place)
+            } catch {
+                // It waits until the run is dropped.
+                state.withLock { $0.waits[position] = wait }
+                throw error
             }
-            entry = try Step(transaction).entry(at: place)
         }
         guard let entry, entry.delivery != 0 else { return wait.resume(throwing: CancellationError()) }
         state.withLock { state in
             state.early.insert(position)
-            state.bytes += entry.value?.count ?? 0
+            state.largest = max(state.largest, entry.value?.count ?? 0)
         }
         wait.resume(returning: entry)
     }

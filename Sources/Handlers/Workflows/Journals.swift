@@ -36,7 +36,7 @@ struct Journals: HandlerFeature {
                         let invocation = Invocation(
                             stored: stored, overrides: call.overrides ?? Record(), context: context)
                         let held =
-                            try connection.flows.take(row.id, afterCall: row.epoch)
+                            try connection.keptRuns.take(row.id, afterCall: row.epoch) as? HeldRun
                             ?? HeldRun(start(invocation, transaction))
                         try withExtendedLifetime(held) {
                             let end = try held.run.drive(in: transaction)
@@ -58,8 +58,8 @@ struct Journals: HandlerFeature {
 
     /// Keeps a run, from the commit on. Where this is undone, or the step does not commit, nothing keeps it, and it is dropped.
     private func keep(_ held: HeldRun, afterCall call: Int64) {
-        transaction.afterCommit.append { [flows = connection.flows] in
-            flows.keep(held, of: held.run.workflow, afterCall: call)
+        transaction.afterCommit.append { [runs = connection.keptRuns] in
+            runs.keep(held, ofSize: held.run.size, of: held.run.workflow, afterCall: call)
         }
     }
 
@@ -172,6 +172,7 @@ struct Journals: HandlerFeature {
             "UPDATE handler SET due = ? WHERE id = ? AND state = \(State.pending.sql) AND due IS NULL",
             [now, workflow])
         guard changed == 1 else { return }
+        transaction.newDue.woken += 1
         transaction.newDue.add(try handlers.scope(of: workflow), wall: now)
     }
 
@@ -213,7 +214,7 @@ struct Journals: HandlerFeature {
 
     /// Removes the journal of a workflow that has ended, and cancels what it waits for.
     private func dropJournal(of workflow: AnyHandlerID) throws(HandlerError) {
-        transaction.afterCommit.append { [flows = connection.flows] in flows.drop(workflow) }
+        transaction.afterCommit.append { [runs = connection.keptRuns] in runs.drop(workflow) }
         try cancelWaits(of: workflow)
         try connection.write("DELETE FROM journal WHERE handler = ?", [workflow])
     }

@@ -10,8 +10,6 @@ private final class Script: Sendable {
     typealias Body = @Sendable (Flow) async throws -> [String]
     private let body = Mutex<Body>({ _ in [] })
     let runs = Atomic(0)
-    /// Turned while a workflow runs.
-    let clock = Mutex<VirtualClock?>(nil)
 
     func set(_ new: @escaping Body) { body.withLock { $0 = new } }
     func run(_ flow: Flow) async throws -> [String] {
@@ -98,7 +96,7 @@ private struct Undo: Handler {
     }
 
     /// Suspended runs stay in memory, or each is dropped after its step.
-    private static let kept = FlowCache.standardLimit
+    private static let kept = KeptRuns.standardLimit
 
     private func withFlow(
         memory: Int = kept, _ body: @escaping Script.Body,
@@ -174,26 +172,6 @@ private struct Undo: Handler {
             #expect(try result(rig, id) == ["done"])
             #expect(try rig.store.notes() == ["done"])
             #expect(script.runs.load(ordering: .relaxed) == runs)
-        }
-    }
-
-    @Test(
-        "H31 a loop that goes on after the end of its run is stopped, and the workflow goes on",
-        arguments: [kept, 0])
-    func endlessLoop(memory: Int) async throws {
-        try await withFlow(
-            memory: memory,
-            { flow in
-                while true {
-                    if let word = try? await flow.signal("go", as: String.self) { return [word] }
-                }
-            }
-        ) { rig, id in
-            try await run(rig)
-            #expect(try rig.status(of: id)?.state == .pending)
-            try rig.store.step { try $0.signal("go", "now") }
-            try await run(rig)
-            #expect(try result(rig, id) == ["now"])
         }
     }
 
@@ -559,29 +537,6 @@ private struct Undo: Handler {
             #expect(try result(rig, id) == [])
             #expect(failures.values.count == 6)
             #expect(try rig.store.notes() == (0..<6).map(String.init))
-        }
-    }
-
-    @Test("H31 a long run is cut into several steps", arguments: [(kept, 1), (0, 3)])
-    func slices(memory: Int, runs: Int) async throws {
-        try await withFlow(
-            memory: memory,
-            { flow in
-                for number in 0..<5 {
-                    try await flow.step {
-                        try $0.note("\(number)")
-                        script.clock.withLock { $0 }?.advance(by: .milliseconds(4))
-                    }
-                }
-                return []
-            }
-        ) { rig, id in
-            script.clock.withLock { $0 = rig.clock }
-            defer { script.clock.withLock { $0 = nil } }
-            try await run(rig)
-            #expect(try result(rig, id) == [])
-            #expect(try rig.store.notes() == (0..<5).map(String.init))
-            #expect(script.runs.load(ordering: .relaxed) == runs)
         }
     }
 

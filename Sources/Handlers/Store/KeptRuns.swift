@@ -1,12 +1,12 @@
 import Synchronization
 
-/// The suspended runs of a store's workflows in this process.
+/// What handlers keep in memory from one call to the next: the suspended runs of workflows.
 ///
-/// A run is here only after a commit, with the number of the call that committed. It is lent only to the call that follows that one, so a
-/// workflow that another process has called since goes on from its journal.
-final class FlowCache: Sendable {
+/// It is here only after a commit, with the number of the call that committed. It is lent only to the call that follows that one, so a
+/// handler that another process has called since does without it.
+final class KeptRuns: Sendable {
     fileprivate struct Kept {
-        let run: HeldRun
+        let run: any AnyObject & Sendable
         let call: Int64
         let size: Int
         /// When it was kept, as a number.
@@ -14,10 +14,10 @@ final class FlowCache: Sendable {
     }
 
     fileprivate struct State {
-        var limit = FlowCache.standardLimit
+        var limit = KeptRuns.standardLimit
         var runs: [AnyHandlerID: Kept] = [:]
         var size = 0
-        /// The workflows in the order in which they were kept; those that were kept again, or are gone, are still there.
+        /// The handlers in the order in which they were kept; those that were kept again, or are gone, are still there.
         var order: [(id: AnyHandlerID, turn: Int)] = []
         var oldest = 0
         var turn = 0
@@ -40,22 +40,22 @@ final class FlowCache: Sendable {
     }
 
     /// Returns the run that the call of that number has left, which is not kept any more.
-    func take(_ id: AnyHandlerID, afterCall call: Int64) -> HeldRun? {
+    func take(_ id: AnyHandlerID, afterCall call: Int64) -> (any AnyObject & Sendable)? {
         let kept = state.withLock { $0.remove(id) }
         return kept?.call == call ? kept?.run : nil
     }
 
     /// Keeps a run whose step has committed, and drops those that were not called for the longest time.
-    func keep(_ run: HeldRun, of id: AnyHandlerID, afterCall call: Int64) {
+    func keep(_ run: any AnyObject & Sendable, ofSize size: Int, of id: AnyHandlerID, afterCall call: Int64) {
         // What is dropped runs code of the program: not with the lock held.
-        let dropped = state.withLock { state -> [HeldRun] in
+        let dropped = state.withLock { state -> [any AnyObject & Sendable] in
             let old = state.remove(id)
             // A later call may have committed meanwhile.
             if let old, old.call > call {
                 state.insert(old, id)
                 return [run]
             }
-            state.insert(Kept(run: run, call: call, size: run.run.size, turn: state.turn), id)
+            state.insert(Kept(run: run, call: call, size: size, turn: state.turn), id)
             return (old.map { [$0.run] } ?? []) + state.makeRoom()
         }
         withExtendedLifetime(dropped) {}
@@ -67,14 +67,14 @@ final class FlowCache: Sendable {
     }
 }
 
-extension FlowCache.State {
-    fileprivate mutating func remove(_ id: AnyHandlerID) -> FlowCache.Kept? {
+extension KeptRuns.State {
+    fileprivate mutating func remove(_ id: AnyHandlerID) -> KeptRuns.Kept? {
         guard let kept = runs.removeValue(forKey: id) else { return nil }
         size -= kept.size
         return kept
     }
 
-    fileprivate mutating func insert(_ kept: FlowCache.Kept, _ id: AnyHandlerID) {
+    fileprivate mutating func insert(_ kept: KeptRuns.Kept, _ id: AnyHandlerID) {
         runs[id] = kept
         size += kept.size
         order.append((id, kept.turn))
@@ -85,8 +85,8 @@ extension FlowCache.State {
         oldest = 0
     }
 
-    fileprivate mutating func makeRoom() -> [HeldRun] {
-        var dropped: [HeldRun] = []
+    fileprivate mutating func makeRoom() -> [any AnyObject & Sendable] {
+        var dropped: [any AnyObject & Sendable] = []
         while size > limit, oldest < order.count {
             let (id, turn) = order[oldest]
             oldest += 1
