@@ -79,6 +79,7 @@ struct SourceStatement {
         + [
             "SELECT handler FROM join_child WHERE parent = ?",
             "SELECT waiter FROM journal WHERE handler = ? AND value IS NULL AND error IS NULL",
+            "SELECT CAST(? AS BIGINT)",
         ].flatMap {
             ["id IN (\($0)) AND \(Chains.isOver)", "id IN (\($0)) AND call IS DISTINCT FROM ?"]
         }
