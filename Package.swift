@@ -334,6 +334,7 @@ let package = Package(
                 "Handlers", "HandlerMacrosSupport", "HandlersPostgres", "HandlersTestKit",
                 "HandlersTestProgram", "TestServers", "TestSupport", "TestThreads", "World",
             ]),
+        .testTarget(name: "WorkflowsTests", dependencies: ["Handlers", "HandlersTestKit", "TestThreads"]),
         // Machines that share accounts, and die: `make fleet`.
         .executableTarget(
             name: "fleet-proof",

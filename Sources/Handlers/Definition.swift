@@ -9,7 +9,7 @@ final class Definition: Sendable {
         /// Under a lease.
         case leased(@Sendable (Invocation, Lease) async throws -> Void)
         /// Inside the step, up to where it waits.
-        case workflow(@Sendable (Invocation, Transaction) throws -> FlowRun.End)
+        case workflow(@Sendable (Invocation, Transaction) throws -> FlowRun)
     }
 
     let handler: any DurableHandler.Type
@@ -86,7 +86,11 @@ final class Definition: Sendable {
         .workflow { invocation, transaction in
             let context = try invocation.context(of: handler)
             let instance = try invocation.instance(of: handler, unknown)
-            return try FlowRun(invocation.stored, context, transaction).drive { try await instance.run($0) }
+            return try FlowRun(invocation.stored, context, transaction) { flow in
+                let value = try await instance.run(flow)
+                // One that cannot be stored fails the workflow, as an error of its function does.
+                return value is Nothing ? nil : try HandlerResult(value).bytes
+            }
         }
     }
 

@@ -12,6 +12,8 @@ struct HandlerFeatures {
     var lanes = OpenLanes()
     /// The chains to which more handlers are bound.
     var openChains: Set<Int64> = []
+    /// The workflows that have results which were not delivered when they came.
+    var filled: Set<AnyHandlerID> = []
 
     /// Whether anything in memory is to be stored.
     var hasChanges: Bool { !lanes.changed.isEmpty }

@@ -82,6 +82,7 @@ struct SourceStatement {
         + [
             "SELECT handler FROM join_child WHERE parent = ?",
             openWaits, "SELECT handler FROM join_child WHERE parent IN (\(openWaits))",
+            "SELECT CAST(? AS BIGINT)",
         ].flatMap {
             ["id IN (\($0)) AND \(Chains.isOver)", "id IN (\($0)) AND call IS DISTINCT FROM ?"]
         }

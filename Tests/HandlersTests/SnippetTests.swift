@@ -71,6 +71,14 @@ import TestServers
         }
     }
 
+    @Test("H36 the guide's subscription is billed each month until it is canceled")
+    func subscription() throws {
+        try withFolder { folder in
+            let output = try output(of: "Subscription", [], in: folder.path)
+            #expect(output == "billed for [1, 2, 3], canceled in month 3\n")
+        }
+    }
+
     @Test(
         "H31 the guide's order goes on with three answers at once, with two after a minute and with one never; it waits for a payment for three days",
         arguments: ["order-workflow", "order-handlers"])

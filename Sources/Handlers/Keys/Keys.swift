@@ -64,6 +64,12 @@ struct Keys: TransactionTable {
         try check(key)
         guard let other = try holder(of: key) else { return nil }
         let isSame = canonical(other.name) == canonical(name) && other.kind == kind.rawValue
+        // It would stay as it is, and the program that it starts again here would wait for nothing.
+        if isSame, rule != .replace, transaction.callStack.contains(where: { $0.id == other.id }),
+            isWorkflow(other.name)
+        {
+            throw startsItself(key, other)
+        }
         if rule == .keep, isSame { return other.id }
         guard rule == .replace else { throw taken(key, by: other, isSame ? nil : name.string) }
         try replace(other)
@@ -78,6 +84,17 @@ struct Keys: TransactionTable {
         HandlerError(
             .keyTaken,
             "the handler \(other.id) ('\(other.name)') has the key '\(key)'\(name.map { " and is no '\($0)' of this kind" } ?? ""); invalidate it, or take another key"
+        )
+    }
+
+    private func isWorkflow(_ name: Name) -> Bool {
+        if case .workflow? = registry.definition(named: name)?.body { true } else { false }
+    }
+
+    private func startsItself(_ key: String, _ other: KeyHolder) -> HandlerError {
+        HandlerError(
+            .keyTaken,
+            "the workflow \(other.id) ('\(other.name)') that runs has the key '\(key)' itself; let it go on with flow.again, or take another key"
         )
     }
 

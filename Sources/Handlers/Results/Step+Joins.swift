@@ -171,18 +171,33 @@ extension Step {
 }
 
 extension ReadableStore where Self: ~Copyable {
+    /// A handler that has ended, in the form in which others learn of it.
+    func endedChild(_ id: AnyHandlerID) throws(HandlerError) -> JoinedChild? {
+        try first(
+            """
+            SELECT ending.handler, name, outcome, reason, result, code, error
+            FROM ending LEFT JOIN ending_detail ON ending_detail.handler = ending.handler WHERE ending.handler = ?
+            """, id
+        ) { JoinedChild($0, []) }
+    }
+
+    /// A join with the three tables would have PostgreSQL read all of them, where it has no statistics.
+    ///
     /// - Parameter calls: The handlers whose calls run at this moment.
     fileprivate func children(
         of parent: AnyHandlerID, during calls: [StoredHandler]
     ) throws(HandlerError) -> [JoinedChild] {
         try all(
             """
-            SELECT join_child.handler, coalesce(ending.name, handler.name), ending.outcome, ending.reason,
-                ending_detail.result, ending_detail.code, ending_detail.error
-            FROM join_child LEFT JOIN handler ON handler.id = join_child.handler
-                LEFT JOIN ending ON ending.handler = join_child.handler
-                LEFT JOIN ending_detail ON ending_detail.handler = join_child.handler
-            WHERE parent = ? ORDER BY position
+            SELECT handler,
+                coalesce((SELECT name FROM ending WHERE ending.handler = join_child.handler),
+                    (SELECT name FROM handler WHERE handler.id = join_child.handler)),
+                (SELECT outcome FROM ending WHERE ending.handler = join_child.handler),
+                (SELECT reason FROM ending WHERE ending.handler = join_child.handler),
+                (SELECT result FROM ending_detail WHERE ending_detail.handler = join_child.handler),
+                (SELECT code FROM ending_detail WHERE ending_detail.handler = join_child.handler),
+                (SELECT error FROM ending_detail WHERE ending_detail.handler = join_child.handler)
+            FROM join_child WHERE parent = ? ORDER BY position
             """, parent
         ) { JoinedChild($0, calls) }
     }

@@ -11,6 +11,11 @@ extension HandlerRunner {
         package var keepEndings: Duration
         /// How long a canceled async handler may go on; then its place is free for another one.
         public var grace: Duration
+        /// How much memory suspended workflows may need together in this process, about and in bytes; 64 MiB by default.
+        ///
+        /// A workflow that waits stays suspended, and goes on where it is. Beyond this, those that were not called for the longest time are
+        /// dropped; such a one runs again from its start and reads its journal. 0 drops each. Of several runners of a store, the newest decides.
+        public var workflowMemory = KeptRuns.standardLimit
         /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
         /// caller waits for it; then the runner tries again after a second. Of several runners of a store, the oldest gets it. Called outside of steps, on any thread.
         package var onFailure: @Sendable (any Error) -> Void

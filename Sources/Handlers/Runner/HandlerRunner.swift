@@ -52,6 +52,7 @@ public final class HandlerRunner: Sendable {
     public init(_ store: HandlerStore, _ configuration: Configuration = .init()) throws(HandlerError) {
         self.store = store
         grace = max(.zero, configuration.grace)
+        store.setWorkflowMemory(configuration.workflowMemory)
         onFailure = configuration.onFailure
         driver = configuration.driver ?? store.system.driver
         let loop = try store.listeners.dueListener { () throws(HandlerError) in

@@ -74,10 +74,10 @@ extension RunnerLoop {
                     continue
                 }
                 let before = leases.count
-                var placed: Int
+                var followers: Int
                 var next = try step.transaction.dueRows.nextDue(in: scope, besides: passed)
                 repeat {
-                    placed = step.transaction.newDue.placed
+                    followers = step.transaction.newDue.followers
                     let taken = leases.count { $0.runner === runner }
                     let everythingDue = try runner.everythingDue(
                         in: scope, leasesTaken: taken, next, besides: passed, step.transaction)
@@ -93,8 +93,9 @@ extension RunnerLoop {
                     if !everythingDue.isEmpty {
                         next = try step.transaction.dueRows.nextDue(in: scope, besides: passed)
                     }
-                    // A handler that has ended in this step gave its place in a lane to the next one, which is due now.
-                } while step.transaction.newDue.placed > placed && count < RunnerMachine.batchLimit
+                    // A handler that has ended in this step gave its place in a lane to the next one, or its result to a workflow; that
+                    // one is due now.
+                } while step.transaction.newDue.followers > followers && count < RunnerMachine.batchLimit
                     && store.time.monotonic() < end
                 let taken = leases.count { $0.runner === runner }
                 found.append(

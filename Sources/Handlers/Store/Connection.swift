@@ -8,6 +8,8 @@ final class Connection {
     @exclusivity(unchecked) private var file: SQLiteConnection?
     /// The number of calls of each handler stored since the store was opened, and whether too many waited at the last count.
     var waitingCalls: [Name: (count: Int, isCrowded: Bool)] = [:]
+    /// The runs of workflows that are suspended in this process.
+    let keptRuns = KeptRuns()
     /// The failure of the storage after which the open transaction cannot commit.
     // Looked at by each statement, and never while it changes.
     @exclusivity(unchecked) private(set) var failure: HandlerError?

@@ -10,6 +10,8 @@ struct DueRow {
     let input: [UInt8]?
     let relations: Relations
     let scope: HandlerScope?
+    /// The number of its leases, or of the calls of a workflow.
+    let epoch: Int64
 }
 
 /// Due rows: timers, retries, deadlines, and handlers that could not run where they were called.
@@ -72,14 +74,14 @@ struct DueRows: TransactionTable {
             case .connected(let time): ("connected_due <= ?", time.milliseconds)
             }
         return try connection.first(
-            "SELECT name, due, lane, period, call, input, relations, scope FROM handler WHERE id = ? AND \(isStillDue)",
+            "SELECT name, due, lane, period, call, input, relations, scope, epoch FROM handler WHERE id = ? AND \(isStillDue)",
             [due.id, time]
         ) { row in
             DueRow(
                 id: due.id, name: row.foreignText(0), due: row.optionalTimestamp(1), caller: row.integer(2),
                 period: row.optionalDuration(3), call: row.isNull(4) ? nil : row.blob(4),
                 input: row.isNull(5) ? nil : row.blob(5), relations: Relations(rawValue: row.integer(6)),
-                scope: row.optionalText(7).map { HandlerScope($0) })
+                scope: row.optionalText(7).map { HandlerScope($0) }, epoch: row.integer(8))
         }
     }
 

@@ -267,6 +267,12 @@ public final class HandlerStore: Sendable {
         }
     #endif
 
+    /// The number of workflows that are suspended in the memory of this process.
+    package var suspendedWorkflows: Int { connection.keptRuns.count }
+
+    /// Sets how many bytes suspended workflows may need; see ``HandlerRunner/Configuration/workflowMemory``.
+    func setWorkflowMemory(_ limit: Int) { connection.keptRuns.setLimit(max(0, limit)) }
+
     /// Whether the calling thread is inside a step of this store.
     var isInStep: Bool { threadInStep.load(ordering: .relaxed) == ThreadID.current.number }
 

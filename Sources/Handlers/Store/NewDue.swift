@@ -29,6 +29,12 @@ struct NewDue {
     /// The number of places in lanes that the step gave to handlers. The handlers are due, so their scopes are among the times.
     var placed = 0
 
+    /// The number of workflows that the step has made due by a result.
+    var woken = 0
+
+    /// The number of handlers that may be called in the step that has made them due.
+    var followers: Int { placed + woken }
+
     /// Whether a handler was parked, which a newer program may know.
     var isParked = false
 

@@ -22,4 +22,8 @@ struct Relations: OptionSet {
     static let inChain = Relations(rawValue: 256)
     /// It has saved its progress.
     static let saved = Relations(rawValue: 512)
+    /// Its journal has the order in which results came, so its function stays suspended while it waits; without it, one of the first engine.
+    static let suspends = Relations(rawValue: 1024)
+    /// A workflow has run it, and waits for its ending.
+    static let awaitedByFlow = Relations(rawValue: 2048)
 }

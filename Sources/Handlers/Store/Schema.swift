@@ -245,6 +245,10 @@ public struct Schema: Sendable {
                 value BLOB NOT NULL,                    -- JSON
                 note TEXT,                              -- for people
                 at INTEGER NOT NULL);
+            -- The number of a result in the order in which they came to the workflow; 0 for a wait that the workflow canceled. See `FlowRun`.
+            ALTER TABLE journal ADD COLUMN delivery INTEGER;
+            CREATE INDEX journal_delivery ON journal(handler, delivery) WHERE delivery IS NOT NULL;
+            CREATE INDEX journal_waiter ON journal(waiter) WHERE value IS NULL AND error IS NULL;
             """,
         ])
 

@@ -1,8 +1,12 @@
 /// The means of a ``Workflow`` to act and to wait.
 ///
 /// Each operation has a place in the journal, in the order of the calls. An operation whose result is there returns it; another one is carried out,
-/// and its result is kept in the same transaction. One that has to wait ends this run of the function by an error, and the workflow runs again
-/// when the result has come. All operations after that error throw, too, and write nothing, so that `catch`, `try?` and `defer` cannot act on it.
+/// and its result is kept in the same transaction. One that has to wait suspends its task until the result has come. Tasks may wait at the same
+/// time: those of `async let` and of task groups.
+///
+/// A workflow that waits may be dropped from memory, by an error that goes through it; it runs again when the result has come. All operations
+/// after that error throw, too, and write nothing, so that `catch`, `try?` and `defer` cannot act on it. A wait in a canceled task throws
+/// `CancellationError`.
 public struct Flow: Sendable {
     let run: FlowRun
 
@@ -69,7 +73,7 @@ public struct Flow: Sendable {
     public func run<Value: Decodable>(
         _ handler: Durable<TimerFired>, as type: Value.Type = Value.self, lane place: LanePlace? = nil
     ) async throws -> Value {
-        try await all([handler], lane: place)[0].result(as: type)
+        try await run.run(handler, lane: place).result(as: type)
     }
 
     /// Has a handler called by a runner, and waits until it has ended.
@@ -83,7 +87,7 @@ public struct Flow: Sendable {
     /// - Throws: ``CallError`` by its code when it failed; ``HandlerError`` `noResult` when it ended otherwise than with the outcome `result`;
     ///   see ``Flow`` for others.
     public func run(_ handler: Durable<TimerFired>, lane place: LanePlace? = nil) async throws {
-        try await all([handler], lane: place)[0].check()
+        try await run.run(handler, lane: place).check()
     }
 
     // MARK: Waiting
@@ -162,6 +166,26 @@ public struct Flow: Sendable {
     public func sleep(until time: Timestamp) async throws {
         _ = try await run.wait("sleep") { step, place in try place.timer(at: time, step) }
     }
+
+    // MARK: Loops without end
+
+    /// The number of operations in the journal so far. At 10 000 the workflow is quarantined; go on with ``again(_:)`` long before.
+    public var operations: Int { run.operations }
+
+    /// Ends this run, and starts the workflow again with other arguments and an empty journal.
+    ///
+    /// ```swift
+    /// try await flow.sleep(for: .seconds(30 * 86_400))
+    /// try flow.again(Subscription(customer: "Ada", month: 2).durable)
+    /// ```
+    ///
+    /// It keeps its row, its key, those that wait for its end, and what ``compensate(with:)`` and ``Durable/orElse(_:)`` have promised. What it
+    /// still waits for is canceled. Its ``idempotencyKey`` and its random numbers are others.
+    ///
+    /// - Parameter workflow: The same workflow with other arguments.
+    /// - Throws: Always. Nothing that the function does after that counts, whatever it does with the error. ``HandlerError`` `wrongArgument`
+    ///   for another workflow: then it goes on.
+    public func again(_ workflow: Durable<TimerFired>) throws -> Never { try run.again(workflow) }
 
     // MARK: The same in each run
 

@@ -1,10 +1,24 @@
 extension FlowRun {
+    /// Has a handler called, and waits for its ending, which fills the place.
+    func run(_ handler: Durable<TimerFired>, lane: LanePlace? = nil) async throws -> JoinedChild {
+        // The first engine waited for a join of it. A handler in a lane has one, too.
+        guard suspends, lane == nil else {
+            return try await join([handler], .all, lane: lane, within: nil)[0]
+        }
+        let value = try await wait("run", handler.name) { step, _ in
+            try step.transaction.handlers.bind(
+                handler, kind: .once,
+                timing: try .init(timerAfter: .zero, every: nil, scope, step.now), relations: .awaitedByFlow)
+        }
+        return try ArgumentCoding.value(JoinedChild.self, from: value)
+    }
+
     func join(
         _ handlers: [Durable<TimerFired>], _ rule: JoinRule, lane: LanePlace? = nil, within time: Duration?
     ) async throws -> [JoinedChild] {
         let names = handlers.prefix(3).map(\.name).joined(separator: ", ")
         let kind = handlers.count == 1 && rule == .all ? "run" : "\(rule.word) of \(handlers.count):"
-        let value = try await wait(kind, names) { step, place in
+        let value = try await wait(kind, names, mayFillAtOnce: true) { step, place in
             let children = try handlers.map { handler in
                 guard let lane else {
                     return AnyHandlerID(try step.schedule(handler, after: .zero, in: scope))

@@ -8,8 +8,9 @@ extension FlowRun {
     /// Empty for code that goes on after the stop of its run.
     var idempotencyKey: String {
         state.withLock { state in
-            if state.stop == nil, state.key == nil, ThreadID.current == thread {
-                state.key = try? transaction.leases.idempotencyKey(of: workflow)
+            if state.stop == nil, state.key == nil, executor.isDriven {
+                let key = try? transaction.leases.idempotencyKey(of: workflow)
+                state.key = state.base == 0 ? key : key.map { "\($0)-\(state.base)" }
             }
             return state.key ?? ""
         }
@@ -27,8 +28,7 @@ extension FlowRun {
         let isBefore = state.withLock { state in
             // The operation below says so, where it counts.
             guard state.stop == nil else { return false }
-            return state.position < state.journal.count
-                && state.journal[state.position].operation != operation
+            return state.known(state.position).map { $0.operation != operation } ?? false
         }
         if isBefore, versions.lowerBound > 1 {
             throw stop(

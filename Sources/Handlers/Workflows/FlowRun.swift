@@ -1,36 +1,68 @@
 import Platform
 import Synchronization
 
-/// One run of a workflow's function, from its start to its end or to where it waits; a part of one step.
+/// The function of a workflow, from its start to its end.
+///
+/// ```text
+///   first call ──▶ start ──▶ settle ──▶ deliver a result ──▶ settle ──▶ … ──▶ ended
+///                               │            ▲
+///                               ▼            │ next call, in O(1)
+///                         waits: suspended in memory ──▶ dropped ──▶ the journal is read, and all of it done again
+/// ```
+/// An operation takes the next place of the journal. One that waits suspends its task, and each result resumes one task. The journal has the
+/// order in which results came (`delivery`), so a function that reads its journal takes the same way again. What a task does between two
+/// results follows from its code and from the order of jobs in ``FlowExecutor``.
+///
+/// A journal of the first engine has no such order. Its functions do not suspend: the first operation whose result is not there ends the run.
 final class FlowRun: Sendable {
     /// The maximum number of places in a journal.
     static let maximumEntries = 10_000
-    /// So long after its first new operation, by the monotonic clock, a run ends and goes on in the next step: others wait for this one.
-    private static let slice = Duration.milliseconds(5)
+    /// So long after its first new operation, by the monotonic clock, a run pauses and goes on in the next step: others wait for this one.
+    static let slice = Duration.milliseconds(5)
 
     /// What becomes of the workflow.
     enum End {
         /// It waits for a place of its journal to be filled.
         case waits
-        /// It runs again at once.
+        /// It goes on at once.
         case goesOn
         /// It has ended, with a result as JSON; nil for none.
         case ended([UInt8]?)
         /// Its function threw, or returned what cannot be stored.
         case failed(any Error)
+        /// It starts again, with these arguments and an empty journal.
+        case again(Durable<TimerFired>)
     }
 
+    typealias Body = @Sendable (Flow) async throws -> [UInt8]?
+
     struct State {
+        /// The first place of its journal: places go on where a workflow starts again, so what comes late for an old one finds none.
+        let base: Int
+        /// What the store has of the journal when the function starts; empty once all of it was passed.
         var journal: [FlowEntry]
-        /// The number of places of the journal that the store has.
-        var written: Int
+        /// The places that the store does not have yet.
+        var new: [(position: Int, entry: FlowEntry)] = []
         /// The place of the next operation.
-        var position = 0
-        /// When the first operation started that is not in the journal, by the monotonic clock.
+        var position: Int
+        /// The tasks that wait for their places to be filled.
+        var waits: [Int: UnsafeContinuation<FlowEntry, any Error>] = [:]
+        /// The places for which canceled tasks wait.
+        var canceled: [Int] = []
+        /// The number of the last result that was delivered, and the places whose results were delivered before their turn.
+        var delivered: Int64 = 0
+        var early: Set<Int> = []
+        /// The task that has paused all others.
+        var paused: UnsafeContinuation<Void, Never>?
+        /// When the first operation of this call started that is not in the journal, by the monotonic clock.
         var start: Duration?
         var now: Timestamp
         var key: String?
         var random: SplitMix?
+        /// The number of bytes of the largest result that was delivered.
+        var largest = 0
+        var isStarted = false
+        var outcome: Result<[UInt8]?, any Error>?
         /// Why no operation counts any more: what becomes of the workflow, or why it cannot go on here.
         var stop: Result<End, any Error>?
         /// The numbers of operations that tasks have tried after the stop.
@@ -40,7 +72,7 @@ final class FlowRun: Sendable {
     }
 
     /// Thrown by all operations after the run was stopped.
-    private struct Stopped: Error, CustomStringConvertible {
+    struct Stopped: Error, CustomStringConvertible {
         let description =
             "the workflow waits, and its function runs again later; nothing that it does until then counts"
     }
@@ -48,15 +80,19 @@ final class FlowRun: Sendable {
     let workflow: AnyHandlerID
     /// Whose environment its handlers get.
     let scope: HandlerScope?
-    /// The thread of the step, on which the function runs.
-    let thread = ThreadID.current
     let name: Name
-    private let log: HandlerLog?
+    /// Whether its tasks suspend; false for a journal of the first engine.
+    let suspends: Bool
+    let log: HandlerLog?
+    let executor = FlowExecutor()
     let state: Mutex<State>
-    /// Touched only by operations before the stop, all of which run on the thread of the step. A task that stays for ever does not keep it.
-    nonisolated(unsafe) unowned let transaction: Transaction
+    private let body: Body
+    /// The step that drives it; touched only on its thread.
+    nonisolated(unsafe) private var step: Transaction?
 
-    init(_ stored: StoredHandler, _ context: TimerFired, _ transaction: Transaction) throws(HandlerError) {
+    init(
+        _ stored: StoredHandler, _ context: TimerFired, _ transaction: Transaction, _ body: @escaping Body
+    ) throws(HandlerError) {
         guard let id = stored.id else {
             throw HandlerError(
                 .noSuchHandler, "the workflow '\(stored.name)' has no row; start it with step.start")
@@ -65,224 +101,213 @@ final class FlowRun: Sendable {
         scope = context.environment?.scope
         name = stored.name
         log = transaction.log
-        self.transaction = transaction
-        let journal = stored.relations.contains(.workflow) ? try Step(transaction).journal(of: id) : []
-        state = Mutex(State(journal: journal, written: journal.count, now: context.dueAt))
+        self.body = body
+        let hasJournal = stored.relations.contains(.workflow)
+        suspends = !hasJournal || stored.relations.contains(.suspends)
+        let (base, journal) = hasJournal ? try Step(transaction).journal(of: id) : (0, [])
+        state = Mutex(State(base: base, journal: journal, position: base, now: context.dueAt))
     }
+
+    /// The step that drives it. Operations come here only then: ``next(_:)`` has thrown for others.
+    var transaction: Transaction { step.unsafelyUnwrapped }
+
+    /// About how much memory it needs while it is suspended: its tasks, and a value that they may keep.
+    var size: Int { state.withLock { 3072 + 1024 * $0.waits.count + $0.largest } }
 
     // MARK: Driving
 
-    /// Runs the function on this thread.
-    func drive<Output: Encodable & Sendable>(
-        _ body: @escaping @Sendable (Flow) async throws -> Output
-    ) throws -> End {
-        let executor = FlowExecutor()
-        let outcome = Mutex<Result<Output, any Error>?>(nil)
-        Task(executorPreference: executor) {
-            let result: Result<Output, any Error>
-            do { result = .success(try await body(Flow(run: self))) } catch { result = .failure(error) }
-            outcome.withLock { $0 = result }
-        }
-        executor.drain()
-        let (stop, isWhole, isForeign) = state.withLock { state in
-            defer { if state.stop == nil { state.stop = .success(.waits) } }
-            return (state.stop, state.position >= state.journal.count, state.isForeign)
-        }
-        defer {
-            // A task that stays keeps no journal.
-            state.withLock { state in state.journal = [] }
-        }
-        executor.close()
-        if isForeign || executor.isForeign { throw foreignWait }
-        return try end(stop, outcome.withLock { $0 }, isWhole)
-    }
-
-    private func end<Output: Encodable>(
-        _ stop: Result<End, any Error>?, _ outcome: Result<Output, any Error>?, _ isWhole: Bool
-    ) throws -> End {
-        switch (stop, outcome) {
-        case (let stop?, _):
-            let end = try stop.get()
-            try write()
-            return end
-        case (nil, nil): throw foreignWait
-        case (nil, _?) where !isWhole: throw tooLong
-        case (nil, .success(let value)?):
-            // One that cannot be stored fails the workflow, as an error of its function does.
-            do { return .ended(value is Nothing ? nil : try HandlerResult(value).bytes) } catch {
-                return try failed(error)
-            }
-        case (nil, .failure(let error)?): return try failed(error)
-        }
-    }
-
-    private func failed(_ error: any Error) throws -> End {
-        // Its compensations are there.
-        try write()
-        return .failed(error)
-    }
-
-    /// Stores the places that are new.
-    private func write() throws(HandlerError) {
-        let new = state.withLock { state in
-            defer { state.written = state.journal.count }
-            return Array(state.journal.enumerated().dropFirst(state.written))
-        }
-        for (position, entry) in new where !(BuiltInFault.forgetPlace.isOn && entry.operation != "sleep") {
-            try write(entry, at: position)
-        }
-    }
-
-    private func write(_ entry: FlowEntry, at position: Int) throws(HandlerError) {
-        if position == 0 { try transaction.handlers.add(.workflow, to: workflow) }
-        try transaction.journals.write(entry, at: FlowPlace(workflow: workflow, position: position))
-    }
-
-    /// Stores the places that are new, before the run ends.
-    func writeNow() throws {
-        do { try write() } catch { throw stop(.failure(error)) }
-    }
-
-    // MARK: Operations
-
-    /// Carries out an operation that has its value at once, or finds it in the journal.
+    /// Runs the function on this thread, up to where it waits or ends.
     ///
-    /// - Parameter body: Carries it out, and returns its value as JSON.
-    /// - Returns: The value.
-    /// - Throws: ``HandlerError`` `operationFailed` when it failed, now or earlier; after the stop of the run another error.
-    func perform(
-        _ kind: String, _ name: String = "", _ body: (borrowing Step) throws -> [UInt8]
-    ) async throws -> [UInt8] {
-        if isLooping { await stay() }
-        let operation = Self.operation(kind, name)
-        let (_, known) = try next(operation)
-        if let known { return try pass(known) }
-        var entry = FlowEntry(operation: operation, at: transaction.now)
-        do {
-            entry.error = try failure { entry.value = try body(Step(transaction)) }
-        } catch { throw stop(.failure(error)) }
-        if entry.error != nil { entry.value = nil }
-        state.withLock { $0.journal.append(entry) }
-        return try pass(entry)
-    }
-
-    /// Waits for what a handler puts into the journal, or finds it there.
-    ///
-    /// - Parameter bind: Binds that handler.
-    func wait(
-        _ kind: String, _ name: String = "",
-        _ bind: (borrowing Step, FlowPlace) throws -> AnyHandlerID
-    ) async throws -> [UInt8] {
-        if isLooping { await stay() }
-        let operation = Self.operation(kind, name)
-        let (place, known) = try next(operation)
-        if let known {
-            if known.isOpen { throw stop(.success(.waits)) }
-            return try pass(known)
+    /// - Throws: Why it cannot go on here. It is of no use then, like after a step that did not commit.
+    func drive(in transaction: Transaction) throws -> End {
+        step = transaction
+        defer { step = nil }
+        transaction.features.filled.remove(workflow)
+        state.withLock { $0.start = nil }
+        try executor.driven {
+            try goOn()
+            try deliverAll()
         }
-        let entry: FlowEntry?
-        do {
-            try write()
-            try write(
-                FlowEntry(operation: operation, at: transaction.now), at: place.position)
-            let error = try failure {
-                try transaction.journals.set(waiter: bind(Step(transaction), place), at: place)
-            }
-            if let error { try transaction.journals.resolve(place, error: error) }
-            // What it waits for may have come with this.
-            entry = try Step(transaction).entry(at: place)
-        } catch { throw stop(.failure(error)) }
-        guard let entry else { throw stop(.failure(mismatch(place, "nothing", operation))) }
-        state.withLock { state in
-            state.journal.append(entry)
-            state.written = state.journal.count
+        if executor.isForeign || state.withLock({ $0.isForeign }) { throw foreignWait }
+        return try end()
+    }
+
+    /// Starts the function, or goes on where it has paused.
+    private func goOn() throws {
+        let (isStarted, paused) = state.withLock { state in
+            defer { (state.isStarted, state.paused) = (true, nil) }
+            return (state.isStarted, state.paused)
         }
-        if entry.isOpen { throw stop(.success(.waits)) }
-        return try pass(entry)
-    }
-
-    static func operation(_ kind: String, _ name: String) -> Name {
-        Name((name.isEmpty ? kind : "\(kind) \(name)").cut(toBytes: 600))
-    }
-
-    /// The next place, and what the journal holds there.
-    private func next(_ operation: Name) throws -> (FlowPlace, FlowEntry?) {
-        let (position, known) = try state.withLock { state in
-            if ThreadID.current != thread { state.isForeign = true }
-            guard state.stop == nil, !state.isForeign else {
-                state.late[Self.task, default: 0] += 1
-                throw Stopped()
+        if let paused {
+            executor.resume { paused.resume() }
+        } else if !isStarted {
+            Task(executorPreference: executor) { [self] in
+                let result: Result<[UInt8]?, any Error>
+                do { result = .success(try await body(Flow(run: self))) } catch { result = .failure(error) }
+                state.withLock { $0.outcome = result }
             }
-            defer { state.position += 1 }
-            return (
-                state.position, state.position < state.journal.count ? state.journal[state.position] : nil
+        }
+        try settle()
+        guard suspends, !isStarted else { return }
+        let known = state.withLock { state in
+            zip(state.base..., state.journal).compactMap { position, entry in
+                entry.delivery.flatMap {
+                    $0 > 0 ? FlowResult(delivery: $0, position: position, entry: entry) : nil
+                }
+            }
+        }
+        try deliver(known.sorted { $0.delivery < $1.delivery })
+        transaction.features.filled.remove(workflow)
+    }
+
+    private var goesOn: Bool {
+        state.withLock { $0.stop == nil && $0.outcome == nil } && !executor.isPaused
+    }
+
+    /// Delivers the results that have come since the last one, also those that come meanwhile.
+    private func deliverAll() throws {
+        guard suspends else { return }
+        while goesOn {
+            let results = try Step(transaction).results(of: workflow, after: state.withLock { $0.delivered })
+            transaction.features.filled.remove(workflow)
+            try deliver(results)
+            guard results.count == FlowResult.limit || transaction.features.filled.contains(workflow) else {
+                return
+            }
+        }
+    }
+
+    private func deliver(_ results: [FlowResult]) throws {
+        for result in results where goesOn {
+            let (isEarly, wait) = state.withLock { state in
+                state.delivered = result.delivery
+                state.largest = max(state.largest, result.entry.value?.count ?? 0)
+                return (
+                    state.early.remove(result.position) != nil,
+                    state.waits.removeValue(forKey: result.position)
+                )
+            }
+            if isEarly { continue }
+            guard let wait else { throw notAwaited(result) }
+            wait.resume(returning: result.entry)
+            try settle()
+        }
+    }
+
+    /// Runs until each task waits. The order is a part of what a journal means: first all jobs, then canceled waits by their places.
+    private func settle() throws {
+        while true {
+            executor.drain()
+            guard goesOn else { return }
+            let canceled = state.withLock { state in
+                defer { state.canceled = [] }
+                return state.canceled.sorted()
+            }
+            if canceled.isEmpty { return }
+            for position in canceled { try cancel(position) }
+        }
+    }
+
+    /// Ends the wait of a canceled task. A result that the store has already is delivered all the same: a signal would be lost otherwise.
+    private func cancel(_ position: Int) throws {
+        let (wait, known) = state.withLock { state in
+            (
+                state.waits.removeValue(forKey: position),
+                state.known(position)
             )
         }
+        guard let wait else { return }
         let place = FlowPlace(workflow: workflow, position: position)
-        if let known {
-            guard known.operation == operation || canonical(known.operation) == canonical(operation) else {
-                throw stop(.failure(mismatch(place, known.operation, operation)))
+        var entry = known
+        if entry?.isOpen ?? true {
+            do {
+                if try transaction.journals.cancel(place) {
+                    return wait.resume(throwing: CancellationError())
+                }
+                entry = try Step(transaction).entry(at: place)
+            } catch {
+                // It waits until the run is dropped.
+                state.withLock { $0.waits[position] = wait }
+                throw error
             }
-        } else {
-            guard position < Self.maximumEntries else { throw stop(.failure(tooManyEntries)) }
-            let isNew = state.withLock { $0.written < $0.journal.count }
-            let now = transaction.monotonicNow
-            let start = state.withLock { state in
-                if state.start == nil { state.start = now }
-                return state.start ?? now
-            }
-            if isNew, now - start > Self.slice { throw stop(.success(.goesOn)) }
         }
-        return (place, known)
+        guard let entry, entry.delivery != 0 else { return wait.resume(throwing: CancellationError()) }
+        state.withLock { state in
+            state.early.insert(position)
+            state.largest = max(state.largest, entry.value?.count ?? 0)
+        }
+        wait.resume(returning: entry)
     }
 
-    /// The operation with the names that handlers have now: one may have been renamed.
-    private func canonical(_ operation: Name) -> [Name] {
-        operation.utf8.split(separator: UInt8(ascii: " ")).map { word in
-            let name = Name(decoding: word.last == UInt8(ascii: ",") ? word.dropLast() : word)
-            return transaction.registry.definition(named: name)?.id ?? name
+    // MARK: The end of a call
+
+    private func end() throws -> End {
+        let (stop, outcome, paused, canGoOn, isWhole, neverCanceled) = state.withLock { state in
+            (
+                state.stop, state.outcome, state.paused != nil, !state.waits.isEmpty,
+                state.isWhole, state.waits.keys.first { state.known($0)?.delivery == 0 }
+            )
         }
+        if let stop {
+            let end = try stop.get()
+            // The journal of one that starts again is removed.
+            if case .again = end { return end }
+            try write()
+            return end
+        }
+        switch outcome {
+        case nil where paused: break
+        case nil where !canGoOn: throw foreignWait
+        case nil where !isWhole: throw waitsTooLong
+        case nil: if let neverCanceled { throw notCanceled(neverCanceled) }
+        case .some where !isWhole: throw tooLong
+        case .success(let value)?: return .ended(value)
+        case .failure(let error)?:
+            // Its compensations are there.
+            try write()
+            return .failed(error)
+        }
+        try write()
+        // A suspended run keeps no journal.
+        state.withLock { $0.journal = [] }
+        return paused ? .goesOn : .waits
     }
 
-    /// Undoes what a body wrote that throws. The error is a result, too: in each later run the operation fails in the same way.
+    /// Ends the function wherever it waits, by an error: it runs again from its start when it goes on.
     ///
-    /// - Returns: The sentence of the error; nil for none.
-    private func failure(_ body: () throws -> Void) throws -> StoredReason? {
-        do {
-            try transaction.undoingOnError(body)
-            return nil
-        } catch {
-            // A newer program may know what this one does not.
-            guard transaction.connection.isUsable, !UnfinishedCall.isUnknown(error),
-                (error as? HandlerError)?.isStorageFailure != true
-            else { throw error }
-            return StoredReason(error)
+    /// Nothing that it does then counts.
+    func drop() {
+        executor.driven {
+            let (waits, paused) = state.withLock { state in
+                if state.stop == nil { state.stop = .success(.waits) }
+                defer { (state.waits, state.paused, state.canceled) = ([:], nil, []) }
+                return (state.waits.sorted { $0.key < $1.key }.map(\.value), state.paused)
+            }
+            executor.resume { paused?.resume() }
+            for wait in waits { wait.resume(throwing: Stopped()) }
+            executor.drain()
         }
+        // A task that stays keeps no journal.
+        state.withLock { $0.journal = [] }
+        executor.close()
+    }
+}
+
+extension FlowRun.State {
+    /// What the journal holds at a place; nil for a new one.
+    func known(_ position: Int) -> FlowEntry? {
+        position - base < journal.count ? journal[position - base] : nil
     }
 
-    private func pass(_ entry: FlowEntry) throws -> [UInt8] {
-        state.withLock { $0.now = entry.at }
-        if let error = entry.error { throw HandlerError(.operationFailed, error.words) }
-        return entry.value ?? []
-    }
+    /// Whether all of the journal was passed.
+    var isWhole: Bool { position - base >= journal.count }
+}
 
-    func stop(_ stop: Result<End, any Error>) -> any Error {
-        state.withLock { $0.stop = stop }
-        return Stopped()
-    }
+/// Keeps a run that is suspended. When nothing keeps it any more, the run is dropped: so a run whose step did not commit is never resumed.
+final class HeldRun: Sendable {
+    let run: FlowRun
 
-    /// The maximum number of operations that are tried after the stop of a run: a loop that goes on after errors would never end.
-    private static let maximumLate = 1000
+    init(_ run: FlowRun) { self.run = run }
 
-    private var isLooping: Bool { state.withLock { $0.late[Self.task, default: 0] >= Self.maximumLate } }
-
-    private static var task: Int { withUnsafeCurrentTask { $0?.hashValue ?? 0 } }
-
-    /// Stops a task that goes on: it stays where it is, for ever.
-    private func stay() async {
-        log?.write(.warning, .handlers) {
-            "the workflow \(self.workflow) ('\(self.name)') goes on after its run has ended; let its loop end when an operation throws"
-        }
-        await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
-    }
+    deinit { run.drop() }
 }

@@ -1,6 +1,6 @@
 /// Workflows and their journals.
 struct Journals: HandlerFeature {
-    static let relations = Relations.workflow
+    static let relations: Relations = [.workflow, .awaitedByFlow]
     let transaction: Transaction
 
     // MARK: Running
@@ -27,7 +27,7 @@ struct Journals: HandlerFeature {
                 let context = try dueRows.context(of: row, definition, environment)
                 input = context
                 try calls.refuseCulprit(stored, definition, context)
-                guard case .workflow(let body) = definition.body, calls.canRunHere(definition) else {
+                guard case .workflow(let start) = definition.body, calls.canRunHere(definition) else {
                     return Caller(definition)
                 }
                 try Failpoint.beforeHandler.hit()
@@ -35,7 +35,20 @@ struct Journals: HandlerFeature {
                     try transaction.timing(stored) {
                         let invocation = Invocation(
                             stored: stored, overrides: call.overrides ?? Record(), context: context)
-                        try settle(stored, row, call, context, environment, body(invocation, transaction))
+                        let held =
+                            try connection.keptRuns.take(row.id, afterCall: row.epoch) as? HeldRun
+                            ?? HeldRun(start(invocation, transaction))
+                        try withExtendedLifetime(held) {
+                            let end = try held.run.drive(in: transaction)
+                            if case .again(let next) = end {
+                                let last = held.run.state.withLock { $0.position }
+                                try startAgain(row, as: next, at: last)
+                            } else if try settle(stored, row, call, context, environment, end),
+                                held.run.suspends
+                            {
+                                keep(held, afterCall: row.epoch + 1)
+                            }
+                        }
                     }
                 }
                 try Failpoint.afterHandler.hit()
@@ -43,12 +56,25 @@ struct Journals: HandlerFeature {
             })
     }
 
+    /// Keeps a run, from the commit on. Where this is undone, or the step does not commit, nothing keeps it, and it is dropped.
+    private func keep(_ held: HeldRun, afterCall call: Int64) {
+        transaction.afterCommit.append { [runs = connection.keptRuns] in
+            runs.keep(held, ofSize: held.run.size, of: held.run.workflow, afterCall: call)
+        }
+    }
+
+    /// Stores what becomes of the workflow.
+    ///
+    /// - Returns: Whether its function goes on later.
     private func settle(
         _ stored: StoredHandler, _ row: DueRow, _ call: StoredCall, _ context: any Sendable,
         _ environment: (any HandlerEnvironment)?, _ end: FlowRun.End
-    ) throws {
+    ) throws -> Bool {
         // It has ended or replaced itself.
-        guard try handlers.relations(of: row.id) != nil else { return try dropJournal(of: row.id) }
+        guard try handlers.relations(of: row.id) != nil else {
+            try dropJournal(of: row.id)
+            return false
+        }
         switch end {
         case .waits, .goesOn:
             var due: Timestamp?
@@ -56,14 +82,16 @@ struct Journals: HandlerFeature {
             // What it was started with stays the same in all runs. What failed before this does not count.
             let input = row.input == nil ? try (context as? any RestorableContext)?.storedBytes() : nil
             // Not one that something in this run has canceled: a runner invalidates it.
-            try connection.write(
+            return try connection.execute(
                 """
-                UPDATE handler SET due = ?, input = coalesce(input, ?), attempts = 0, deaths = 0, reason = NULL
+                UPDATE handler SET due = ?, input = coalesce(input, ?), attempts = 0, deaths = 0, reason = NULL,
+                    epoch = epoch + 1
                 WHERE id = ? AND call = ?
-                """, [due, input, row.id, row.call])
+                """, [due, input, row.id, row.call]) == 1
         case .ended(let result):
             let claimed = try handlers.claim(row.id, .oncePending)
             try handlers.bury(row.id, claimed, call.outcome, nil, result)
+        case .again: break
         case .failed(let error):
             transaction.log?.write(.warning, .handlers) {
                 "the workflow \(row.id) ('\(stored.name)') fails: \(plainReason(error))"
@@ -74,14 +102,22 @@ struct Journals: HandlerFeature {
             _ = try invalidations.invalidate(
                 row.id, reason: .failed, error: failure, overrides: [:], environment: environment)
         }
+        return false
     }
 
     // MARK: The journal
 
-    func write(_ entry: FlowEntry, at place: FlowPlace) throws(HandlerError) {
+    func write(
+        _ entry: FlowEntry, at place: FlowPlace, waiter: AnyHandlerID?
+    ) throws(HandlerError) {
         try connection.write(
-            "INSERT INTO journal(handler, position, operation, value, error, at) VALUES (?, ?, ?, ?, ?, ?)",
-            [place.workflow, place.position, entry.operation, entry.value, entry.error, entry.at])
+            """
+            INSERT INTO journal(handler, position, operation, waiter, value, error, at)
+            VALUES (?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                place.workflow, place.position, entry.operation, waiter, entry.value, entry.error, entry.at,
+            ])
     }
 
     func set(waiter: AnyHandlerID, at place: FlowPlace) throws(HandlerError) {
@@ -101,10 +137,37 @@ struct Journals: HandlerFeature {
     {
         let changed = try connection.execute(
             """
-            UPDATE journal SET value = ?, error = ?, at = ?
-            WHERE handler = ? AND position = ? AND value IS NULL AND error IS NULL
+            UPDATE journal SET value = ?1, error = ?2, at = ?3,
+                delivery = (SELECT coalesce(max(delivery), 0) + 1 FROM journal WHERE handler = ?4 AND delivery >= 0)
+            WHERE handler = ?4 AND position = ?5 AND value IS NULL AND error IS NULL
             """, [value, error, now, place.workflow, place.position])
-        if changed == 1 { try wake(place.workflow) }
+        guard changed == 1 else { return }
+        transaction.features.filled.insert(place.workflow)
+        try wake(place.workflow)
+    }
+
+    /// Takes a place that was filled where the workflow came to it out of the order of results.
+    func passAtOnce(_ place: FlowPlace) throws(HandlerError) {
+        try connection.write(
+            "UPDATE journal SET delivery = NULL WHERE handler = ? AND position = ?",
+            [place.workflow, place.position])
+    }
+
+    /// Ends the wait for a place whose task was canceled, and cancels what it waits for.
+    ///
+    /// - Returns: False when the place is filled.
+    func cancel(_ place: FlowPlace) throws(HandlerError) -> Bool {
+        let values: [any SQLConvertible] = [place.workflow, place.position]
+        let changed = try connection.execute(
+            """
+            UPDATE journal SET error = 'canceled', at = ?, delivery = 0
+            WHERE handler = ? AND position = ? AND value IS NULL AND error IS NULL
+            """, [now] + values)
+        guard changed == 1 else { return false }
+        guard let waiter = try waiter(of: place) else { return true }
+        try connection.write("DELETE FROM handler_key WHERE handler = ?", [waiter])
+        try chains.cancelLater("SELECT CAST(? AS BIGINT)", waiter)
+        return true
     }
 
     private func wake(_ workflow: AnyHandlerID) throws(HandlerError) {
@@ -112,6 +175,7 @@ struct Journals: HandlerFeature {
             "UPDATE handler SET due = ? WHERE id = ? AND state = \(State.pending.sql) AND due IS NULL",
             [now, workflow])
         guard changed == 1 else { return }
+        transaction.newDue.woken += 1
         transaction.newDue.add(try handlers.scope(of: workflow), wall: now)
     }
 
@@ -131,11 +195,22 @@ struct Journals: HandlerFeature {
 
     func kept(_ id: AnyHandlerID, _ stored: StoredHandler, _ unfinished: UnfinishedCall) throws(HandlerError)
     {
-        if unfinished.isInvalidation { try cancelWaits(of: id) }
+        if unfinished.isInvalidation, stored.relations.contains(.workflow) { try cancelWaits(of: id) }
     }
 
     func ended(_ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome) throws(HandlerError) {
-        try dropJournal(of: id)
+        if stored.relations.contains(.workflow) { try dropJournal(of: id) }
+        if stored.relations.contains(.awaitedByFlow) { try childEnded(id) }
+    }
+
+    /// Fills the place of the workflow that has run a handler; one that does not wait any more has none.
+    private func childEnded(_ child: AnyHandlerID) throws(HandlerError) {
+        let place = try connection.first(
+            "SELECT handler, position FROM journal WHERE waiter = ? AND value IS NULL AND error IS NULL",
+            [child]
+        ) { FlowPlace(workflow: AnyHandlerID(rawValue: $0.integer(0)), position: Int($0.integer(1))) }
+        guard let place, let ended = try Step(transaction).endedChild(child) else { return }
+        try resolve(place, ArgumentCoding.encode(ended, named: "the handler that a workflow has run"))
     }
 
     func canceling(_ rows: String, _ values: [any SQLConvertible]) throws(HandlerError) {
@@ -144,12 +219,13 @@ struct Journals: HandlerFeature {
 
     /// Removes the journal of a workflow that has ended, and cancels what it waits for.
     private func dropJournal(of workflow: AnyHandlerID) throws(HandlerError) {
+        transaction.afterCommit.append { [runs = connection.keptRuns] in runs.drop(workflow) }
         try cancelWaits(of: workflow)
         try connection.write("DELETE FROM journal WHERE handler = ?", [workflow])
     }
 
     /// Cancels what a workflow waits for that will never go on: it has ended, or its compensations are tried again.
-    private func cancelWaits(of workflow: AnyHandlerID) throws(HandlerError) {
+    func cancelWaits(of workflow: AnyHandlerID) throws(HandlerError) {
         let isWaiting = try connection.first("\(Self.openWaits) LIMIT 1", [workflow]) { _ in true }
         guard isWaiting == true else { return }
         try freeKeys(ofWaitsOf: "?", [workflow])
@@ -222,21 +298,60 @@ struct FlowEntry {
     var value: [UInt8]?
     var error: StoredReason?
     let at: Timestamp
+    /// The number of the result in the order in which results came; nil while it waits, and for one that was there at once. 0 for a wait
+    /// that the workflow has canceled.
+    var delivery: Int64?
 
     var isOpen: Bool { value == nil && error == nil }
 }
 
+/// A place that was filled, as the workflow learns of it.
+struct FlowResult {
+    /// The maximum number that is read at once.
+    static let limit = 500
+
+    let delivery: Int64
+    let position: Int
+    let entry: FlowEntry
+}
+
 extension ReadableStore where Self: ~Copyable {
-    func journal(of workflow: AnyHandlerID) throws(HandlerError) -> [FlowEntry] {
-        try all(
-            "SELECT operation, value, error, at FROM journal WHERE handler = ? ORDER BY position", workflow,
-            read: FlowEntry.init)
+    /// The journal of a workflow since it has started again, and its first place.
+    func journal(of workflow: AnyHandlerID) throws(HandlerError) -> (base: Int, entries: [FlowEntry]) {
+        var base = 0
+        var entries: [FlowEntry] = []
+        _ = try all(
+            """
+            SELECT operation, value, error, at, delivery, position FROM journal WHERE handler = ?
+            ORDER BY position
+            """, workflow
+        ) { row in
+            let entry = FlowEntry(row)
+            if entry.operation == Journals.again {
+                (base, entries) = (Int(row.integer(5)) + 1, [])
+            } else {
+                entries.append(entry)
+            }
+        }
+        return (base, entries)
     }
 
     func entry(at place: FlowPlace) throws(HandlerError) -> FlowEntry? {
         try first(
-            "SELECT operation, value, error, at FROM journal WHERE handler = ? AND position = ?",
+            "SELECT operation, value, error, at, delivery FROM journal WHERE handler = ? AND position = ?",
             place.workflow, place.position, read: FlowEntry.init)
+    }
+
+    /// The next results of a workflow, in the order in which they came.
+    func results(of workflow: AnyHandlerID, after delivery: Int64) throws(HandlerError) -> [FlowResult] {
+        try all(
+            """
+            SELECT operation, value, error, at, delivery, position FROM journal WHERE handler = ? AND delivery > ?
+            ORDER BY delivery LIMIT ?
+            """, workflow, delivery, FlowResult.limit
+        ) { row in
+            FlowResult(delivery: row.integer(4), position: Int(row.integer(5)), entry: FlowEntry(row))
+        }
     }
 }
 
@@ -245,6 +360,6 @@ extension FlowEntry {
         self.init(
             operation: row.foreignText(0), value: row.isNull(1) ? nil : row.blob(1),
             error: row.optionalText(2).map { StoredReason($0) },
-            at: row.timestamp(3))
+            at: row.timestamp(3), delivery: row.optionalInteger(4))
     }
 }

@@ -1,7 +1,8 @@
 /// A handler whose body is plain async code that goes on in another process where one has stopped.
 ///
-/// What it does through its ``Flow`` is kept in a journal. Whenever it has waited, and after a death, the function runs again from the start and
-/// reads its journal, so nothing is done twice. While it waits it holds no thread, no lease and no memory.
+/// What it does through its ``Flow`` is kept in a journal. While it waits it is suspended and holds no thread and no lease. After a death, and
+/// where it was dropped from memory (``HandlerRunner/Configuration/workflowMemory``), the function runs again from the start and reads its
+/// journal, so nothing is done twice.
 ///
 /// ```swift
 /// struct Order: Workflow {

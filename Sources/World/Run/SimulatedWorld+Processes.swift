@@ -86,6 +86,8 @@ extension SimulatedWorld {
         if options.hasPubSub { configuration.modules += [DiscoModule(), PubSubEvents()] }
         configuration.modules += addition?.modules ?? []
         configuration.bindsInline = recipe.seed % 2 == 0
+        // All suspended workflows stay, each is dropped, or all but one or two.
+        configuration.runner.workflowMemory = [64 << 20, 0, 8192][Int(recipe.seed / 48 % 3)]
         let account = try Account(configuration, store: store)
         process.account = account
         try await account.listen(as: "world", WorldApp.Received().durable)

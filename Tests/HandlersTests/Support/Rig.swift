@@ -12,12 +12,14 @@ struct Rig {
 
     init(
         _ path: String, _ handlers: [any DurableHandler.Type], schemas: [Schema] = [notes],
-        role: HandlerStore.Role = .main, clock: VirtualClock = VirtualClock()
+        role: HandlerStore.Role = .main, clock: VirtualClock = VirtualClock(), workflowMemory: Int? = nil
     ) throws {
         self.clock = clock
         store = try TestEngine.open(
             path, registry: HandlerRegistry(handlers), schemas: schemas, role: role, time: clock.timeSource)
-        runner = try HandlerRunner(store)
+        var configuration = HandlerRunner.Configuration()
+        if let workflowMemory { configuration.workflowMemory = workflowMemory }
+        runner = try HandlerRunner(store, configuration)
     }
 
     var now: Int64 { clock.wall.milliseconds }

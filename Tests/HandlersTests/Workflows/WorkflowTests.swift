@@ -10,8 +10,6 @@ private final class Script: Sendable {
     typealias Body = @Sendable (Flow) async throws -> [String]
     private let body = Mutex<Body>({ _ in [] })
     let runs = Atomic(0)
-    /// Turned while a workflow runs.
-    let clock = Mutex<VirtualClock?>(nil)
 
     func set(_ new: @escaping Body) { body.withLock { $0 = new } }
     func run(_ flow: Flow) async throws -> [String] {
@@ -97,13 +95,17 @@ private struct Undo: Handler {
         }
     }
 
+    /// Suspended runs stay in memory, or each is dropped after its step.
+    private static let kept = KeptRuns.standardLimit
+
     private func withFlow(
-        _ body: @escaping Script.Body, _ test: (Rig, HandlerID<TimerFired>) async throws -> Void
+        memory: Int = kept, _ body: @escaping Script.Body,
+        _ test: (Rig, HandlerID<TimerFired>) async throws -> Void
     ) async throws {
         script.set(body)
         script.runs.store(0, ordering: .relaxed)
         try await withFolder { folder in
-            let rig = try Rig(folder.file(), Self.handlers)
+            let rig = try Rig(folder.file(), Self.handlers, workflowMemory: memory)
             defer { rig.runner.close() }
             let id = try rig.store.step { try $0.start(Scripted().durable, key: "flow") }
             try await test(rig, id)
@@ -116,22 +118,25 @@ private struct Undo: Handler {
 
     @Test(
         "H31 a workflow acts, waits and returns; each thing is done once, and nothing is leased while it waits",
-        .countsInMemory
+        .countsInMemory, arguments: [(kept, 1), (0, 2)]
     )
-    func whole() async throws {
-        try await withFlow({ flow in
-            let number = try await flow.step { step in
-                try step.note("started")
-                return 17
+    func whole(memory: Int, runs: Int) async throws {
+        try await withFlow(
+            memory: memory,
+            { flow in
+                let number = try await flow.step { step in
+                    try step.note("started")
+                    return 17
+                }
+                let length = try await flow.run(Ask(name: "Ada").durable, as: Int.self)
+                let word = try await flow.signal("go", as: String.self)
+                return ["\(number)", "\(length)", word ?? "none"]
             }
-            let length = try await flow.run(Ask(name: "Ada").durable, as: Int.self)
-            let word = try await flow.signal("go", as: String.self)
-            return ["\(number)", "\(length)", word ?? "none"]
-        }) { rig, id in
+        ) { rig, id in
             try await run(rig)
             #expect(try rig.status(of: id)?.state == .pending)
             #expect(try rig.status(of: id)?.dueAt == nil)
-            #expect(script.runs.load(ordering: .relaxed) == 2)
+            #expect(script.runs.load(ordering: .relaxed) == runs)
             try rig.store.step { try $0.signal("go", "now") }
             try await run(rig)
             #expect(try result(rig, id) == ["17", "3", "now"])
@@ -141,42 +146,32 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 what catches the end of a run cannot act: a thousand times over", .countsInMemory)
-    func eviction() async throws {
-        try await withFlow({ flow in
-            var caught = 0
-            for _ in 0..<1000 {
-                defer { caught += 1 }
-                do {
-                    try await flow.sleep(for: .zero)
-                } catch {
-                    try? await flow.step("caught") { try $0.note("caught") }
-                    _ = try? await flow.run(Ask(name: "caught").durable)
-                    return ["swallowed"]
+    @Test(
+        "H31 what catches the end of a run cannot act: a thousand times over", .countsInMemory,
+        arguments: [(kept, 1), (0, 1001)])
+    func eviction(memory: Int, runs: Int) async throws {
+        try await withFlow(
+            memory: memory,
+            { flow in
+                var caught = 0
+                for _ in 0..<1000 {
+                    defer { caught += 1 }
+                    do {
+                        try await flow.sleep(for: .zero)
+                    } catch {
+                        try? await flow.step("caught") { try $0.note("caught") }
+                        _ = try? await flow.run(Ask(name: "caught").durable)
+                        return ["swallowed"]
+                    }
                 }
+                try? await flow.step { try $0.note("done") }
+                return ["done"]
             }
-            try? await flow.step { try $0.note("done") }
-            return ["done"]
-        }) { rig, id in
+        ) { rig, id in
             while try result(rig, id) == nil { try await run(rig) }
             #expect(try result(rig, id) == ["done"])
             #expect(try rig.store.notes() == ["done"])
-            #expect(script.runs.load(ordering: .relaxed) == 1001)
-        }
-    }
-
-    @Test("H31 a loop that goes on after the end of its run is stopped, and the workflow goes on")
-    func endlessLoop() async throws {
-        try await withFlow({ flow in
-            while true {
-                if let word = try? await flow.signal("go", as: String.self) { return [word] }
-            }
-        }) { rig, id in
-            try await run(rig)
-            #expect(try rig.status(of: id)?.state == .pending)
-            try rig.store.step { try $0.signal("go", "now") }
-            try await run(rig)
-            #expect(try result(rig, id) == ["now"])
+            #expect(script.runs.load(ordering: .relaxed) == runs)
         }
     }
 
@@ -253,23 +248,28 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 time and random numbers are the same in each run", .countsInMemory)
-    func sameInEachRun() async throws {
+    @Test(
+        "H31 time and random numbers are the same in each run", .countsInMemory,
+        arguments: [(kept, 2), (0, 3)])
+    func sameInEachRun(memory: Int, count: Int) async throws {
         let seen = Sink<[Int]>()
-        try await withFlow({ flow in
-            var numbers = [Int(flow.now.milliseconds), flow.random(in: 0...1_000_000)]
-            try await flow.sleep(for: .seconds(1))
-            numbers += [Int(flow.now.milliseconds), flow.random(in: 0...1_000_000)]
-            seen.append(numbers)
-            try await flow.sleep(for: .seconds(1))
-            seen.append(numbers)
-            return []
-        }) { rig, id in
+        try await withFlow(
+            memory: memory,
+            { flow in
+                var numbers = [Int(flow.now.milliseconds), flow.random(in: 0...1_000_000)]
+                try await flow.sleep(for: .seconds(1))
+                numbers += [Int(flow.now.milliseconds), flow.random(in: 0...1_000_000)]
+                seen.append(numbers)
+                try await flow.sleep(for: .seconds(1))
+                seen.append(numbers)
+                return []
+            }
+        ) { rig, id in
             let start = rig.clock.wall
             try await run(rig, times: 3)
             #expect(try result(rig, id) != nil)
             #expect(Set(seen.values).count == 1)
-            #expect(seen.values.count == 3)
+            #expect(seen.values.count == count)
             let numbers = try #require(seen.values.first)
             #expect(numbers[0] == Int(start.milliseconds))
             #expect(numbers[2] == Int(start.milliseconds) + 1000)
@@ -398,7 +398,7 @@ private struct Undo: Handler {
             try await withFolder { folder in
                 let clock = VirtualClock()
                 func life(_ body: (Rig) async throws -> Void) async throws {
-                    let rig = try Rig(folder.file(), Self.handlers, clock: clock)
+                    let rig = try Rig(folder.file(), Self.handlers, clock: clock, workflowMemory: 0)
                     defer { rig.runner.close() }
                     try await body(rig)
                 }
@@ -433,7 +433,7 @@ private struct Undo: Handler {
             try await flow.sleep(for: .seconds(1))
             return [said]
         }
-        try await withFlow({ try await body($0, nil) }) { rig, before in
+        try await withFlow(memory: 0, { try await body($0, nil) }) { rig, before in
             try await run(rig)
             script.set { try await body($0, 1...2) }
             let after = try rig.store.step { try $0.start(Scripted().durable) }
@@ -540,26 +540,6 @@ private struct Undo: Handler {
         }
     }
 
-    @Test("H31 a long run is cut into several steps")
-    func slices() async throws {
-        try await withFlow({ flow in
-            for number in 0..<5 {
-                try await flow.step {
-                    try $0.note("\(number)")
-                    script.clock.withLock { $0 }?.advance(by: .milliseconds(4))
-                }
-            }
-            return []
-        }) { rig, id in
-            script.clock.withLock { $0 = rig.clock }
-            defer { script.clock.withLock { $0 = nil } }
-            try await run(rig)
-            #expect(try result(rig, id) == [])
-            #expect(try rig.store.notes() == (0..<5).map(String.init))
-            #expect(script.runs.load(ordering: .relaxed) == 3)
-        }
-    }
-
     @Test(
         "H31 a workflow that something in its own run cancels, or that replaces itself, ends as it should",
         .countsInMemory)
@@ -624,11 +604,14 @@ private struct Undo: Handler {
 
     @Test("H31 code that throws before the end of the journal parks the workflow instead of undoing it")
     func throwsEarly() async throws {
-        try await withFlow({ flow in
-            try await flow.compensate(with: Undo(name: "one").durable)
-            try await flow.sleep(for: .seconds(1))
-            return []
-        }) { rig, id in
+        try await withFlow(
+            memory: 0,
+            { flow in
+                try await flow.compensate(with: Undo(name: "one").durable)
+                try await flow.sleep(for: .seconds(1))
+                return []
+            }
+        ) { rig, id in
             try await run(rig)
             script.set { _ in throw Failure() }
             try await run(rig, times: 2)
