@@ -62,8 +62,10 @@ public struct AsyncCall<Context: Sendable>: Sendable {
     /// ```swift
     /// func run(_ call: AsyncCall<TimerFired>) async throws {
     ///     for page in (try call.saved(as: Int.self) ?? 0)..<pages {
-    ///         try await copy(page, key: "\(call.idempotencyKey)-\(page)")
-    ///         try call.save(page + 1, note: "\(page + 1) of \(pages) pages")
+    ///         let text = try await text(of: page)
+    ///         try call.save(page + 1, note: "\(page + 1) of \(pages) pages") { step in
+    ///             try step.execute("INSERT INTO page VALUES (?, ?)", page, text)
+    ///         }
     ///     }
     /// }
     /// ```
@@ -73,10 +75,16 @@ public struct AsyncCall<Context: Sendable>: Sendable {
     /// - Parameters:
     ///   - value: Kept as JSON, at most 64 KiB, until the handler ends.
     ///   - note: What ``ReadableStore/progress(of:)`` and `pushwake inspect` show to people; at most 4096 bytes are kept.
-    /// - Throws: ``HandlerError`` `leaseLost` when another process runs the handler now, or it was ended meanwhile;
-    ///   `argumentNotEncodable` when the value cannot be stored; or with the codes of the store.
-    public func save(_ value: some Encodable, note: String? = nil) throws {
-        try lease.save(HandlerResult(value, of: "the progress of a handler").bytes, note: note)
+    ///   - effects: What the handler writes together with it, exactly once; nothing where it is left out. What it writes in a step of the
+    ///     store's own is not fenced: an older attempt may write it after a newer one.
+    /// - Returns: What `effects` returns.
+    /// - Throws: What `effects` throws, and then nothing is kept; ``HandlerError`` `leaseLost` when another process runs the handler now, or it
+    ///   was ended meanwhile; `argumentNotEncodable` when the value cannot be stored; or with the codes of the store.
+    @discardableResult
+    public func save<R>(
+        _ value: some Encodable, note: String? = nil, _ effects: (borrowing Step) throws -> R = { _ in }
+    ) throws -> R {
+        try lease.save(HandlerResult(value, of: "the progress of a handler").bytes, note: note, effects)
     }
 
     /// Returns what the handler saved last, in this attempt or an earlier one.

@@ -71,13 +71,13 @@ extension ErrorCode where Failure == HandlerError {
     /// A mandatory argument is missing.
     package static var missingArgument: Self { Self(rawValue: "missing-argument") }
     /// An argument has another type than the handler declares.
-    package static var wrongArgument: Self { Self(rawValue: "wrong-argument") }
+    public static var wrongArgument: Self { Self(rawValue: "wrong-argument") }
     /// Arguments stored by an older version could not be converted; the sentence is the converter's own.
     package static var upcastFailed: Self { Self(rawValue: "upcast-failed") }
     /// An argument cannot be stored.
-    package static var argumentNotEncodable: Self { Self(rawValue: "argument-not-encodable") }
+    public static var argumentNotEncodable: Self { Self(rawValue: "argument-not-encodable") }
     /// The path to the handler's instance gave nil.
-    package static var missingInstance: Self { Self(rawValue: "missing-instance") }
+    public static var missingInstance: Self { Self(rawValue: "missing-instance") }
     /// The handler row has ended or never existed.
     public static var noSuchHandler: Self { Self(rawValue: "no-such-handler") }
     /// A handler was not called because too many processes died while it ran.

@@ -1,7 +1,7 @@
 /// What handlers need from outside: clients of other services, configurations.
 ///
 /// ```text
-///   registry.providing(bank, as: (any Bank).self) ──▶ HandlerStore(registry:) ──▶ call.service((any Bank).self)
+///   registry.providing(bank, as: (any Bank).self) ──▶ HandlerStore(registry:) ──▶ call.provided((any Bank).self)
 /// ```
 extension HandlerRegistry {
     /// Gives handlers what they need from outside, so that tests can give them something else.
@@ -36,13 +36,13 @@ extension Call {
     /// Returns what the program provides for its handlers.
     ///
     /// ```swift
-    /// let prices = try call.service(PriceList.self)
+    /// let prices = try call.provided(PriceList.self)
     /// ```
     ///
     /// - Parameter type: The type under which it was given to ``HandlerRegistry/providing(_:as:)``.
     /// - Returns: The service.
     /// - Throws: ``HandlerError`` `missingInstance` when the program provides none; the handler is tried again as its policy says.
-    public func service<Service: Sendable>(
+    public func provided<Service: Sendable>(
         _ type: Service.Type = Service.self
     ) throws(HandlerError) -> Service { try step.transaction.registry.service(type) }
 }
@@ -51,13 +51,13 @@ extension AsyncCall {
     /// Returns what the program provides for its handlers.
     ///
     /// ```swift
-    /// let receipt = try await call.service((any Bank).self).charge(cents, key: call.idempotencyKey)
+    /// let receipt = try await call.provided((any Bank).self).charge(cents, key: call.idempotencyKey)
     /// ```
     ///
     /// - Parameter type: The type under which it was given to ``HandlerRegistry/providing(_:as:)``.
     /// - Returns: The service.
     /// - Throws: ``HandlerError`` `missingInstance` when the program provides none; the handler is tried again as its policy says.
-    public func service<Service: Sendable>(
+    public func provided<Service: Sendable>(
         _ type: Service.Type = Service.self
     ) throws(HandlerError) -> Service { try lease.store.registry.service(type) }
 }

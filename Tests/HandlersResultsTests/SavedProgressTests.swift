@@ -16,7 +16,7 @@ private struct Copy: AsyncHandler {
                 defer { pages.append(page) }
                 return !pages.contains(page)
             }
-            try call.save(page + 1, note: "\(page + 1) of \(pages) pages")
+            try call.save(page + 1, note: "\(page + 1) of \(pages) pages") { try $0.note("page \(page)") }
             if isNew, page % 3 == 2 { throw Unreachable() }
         }
         try call.end(result: start)
@@ -35,7 +35,7 @@ private struct Stale: AsyncHandler {
         try call.save("first")
         Self.hasSaved.continuation.yield()
         for await _ in Self.isLost.stream { break }
-        for attempt in [{ try call.save("late") }, { try call.end() }] {
+        for attempt in [{ try call.save("late") { try $0.note("late") } }, { try call.end() }] {
             do { try attempt() } catch { Self.said.withLock { $0.append("\(error)") } }
         }
     }
@@ -72,6 +72,7 @@ private struct Silent: AsyncHandler {
             try await test.advance(by: .seconds(10))
             #expect(copied.withLock { $0 } == Array(0..<8))
             #expect(try await test.store.value(of: id, as: Int.self) == 6)
+            #expect(try test.notes() == (0..<8).map { "page \($0)" })
             // It is kept as long as the handler.
             #expect(
                 try test.store.read { try $0.first("SELECT count(*) FROM progress") { $0.integer(0) } } == 0)
@@ -87,6 +88,7 @@ private struct Silent: AsyncHandler {
             try test.store.step { _ = try $0.invalidate(id, reason: .cancelled) }
             Stale.isLost.continuation.yield()
             _ = try await run
+            #expect(try test.notes().isEmpty)
             let said = Stale.said.withLock { $0 }
             #expect(
                 said

@@ -16,14 +16,14 @@ private struct Quote: AsyncHandler {
     static let id = "service.quote"
     static let retry = RetryPolicy(attempts: 1, finally: .orElse)
     func run(_ call: AsyncCall<TimerFired>) async throws {
-        try call.end(result: try call.service((any Prices).self).price(of: "tea"))
+        try call.end(result: try call.provided((any Prices).self).price(of: "tea"))
     }
 }
 
 private struct QuoteInStep: Handler {
     static let id = "service.quote-in-step"
     func run(_ call: borrowing Call<TimerFired>) throws {
-        try call.setResult(try call.service((any Prices).self).price(of: "tea"))
+        try call.setResult(try call.provided((any Prices).self).price(of: "tea"))
     }
 }
 

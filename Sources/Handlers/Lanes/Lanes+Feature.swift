@@ -18,7 +18,20 @@ extension Lanes: HandlerFeature {
         }
         // Its token came. The next entry waits for the token after that.
         try fillLane(entry.lane) { $0.started(id, now) }
+        try delayWaiter(in: entry.lane, since: gate)
         return true
+    }
+
+    /// Makes the entry that waits for a token due at its new time: by a strict rate it waits for the call of the one before.
+    private func delayWaiter(in name: Name, since earlier: LaneGate) throws(HandlerError) {
+        let gate = try lane(name).gate
+        guard let waiter = gate.tokenWaiter, waiter == earlier.tokenWaiter, let token = gate.tokenAt,
+            token != earlier.tokenAt
+        else { return }
+        let id = AnyHandlerID(rawValue: waiter)
+        // One that is canceled does not wait for a token.
+        if try invalidations.isToBeInvalidated(id) { return }
+        try setDue(id, in: handlers.scope(of: id), token)
     }
 
     func kept(_ id: AnyHandlerID, _ stored: StoredHandler, _ unfinished: UnfinishedCall) throws(HandlerError)

@@ -19,22 +19,33 @@ struct SavedProgress: HandlerFeature {
 
 extension Leases {
     /// Keeps how far a leased handler has come.
-    fileprivate func save(_ lease: Lease, _ value: [UInt8], note: String?) throws {
+    fileprivate func save<R>(
+        _ lease: Lease, _ value: [UInt8], note: String?, _ effects: (borrowing Step) throws -> R
+    ) throws -> R {
         let relations = try connection.first(Self.selectLeased, [lease.handler, lease.epoch]) {
             Relations(rawValue: $0.integer(0))
         }
         guard let relations else { throw lease.lost() }
         if !relations.contains(.saved) { try handlers.add(.saved, to: lease.handler) }
         try SavedProgress(transaction: transaction).save(value, note: note, of: lease.handler)
+        transaction.callStack.append(lease.stored.with(relations, key: nil))
+        defer {
+            transaction.callStack.removeLast()
+            transaction.slot.clearRunningCall()
+        }
+        return try effects(Step(transaction))
     }
 }
 
 extension Lease {
     /// Keeps how far the handler has come.
-    func save(_ value: [UInt8], note: String?) throws {
+    func save<R>(
+        _ value: [UInt8], note: String?, _ effects: (borrowing Step) throws -> R
+    ) throws -> R {
         if hasEnded { throw lost("it has ended") }
-        try store.step { try $0.transaction.leases.save(self, value, note: note) }
+        let result = try store.step { try $0.transaction.leases.save(self, value, note: note, effects) }
         saves.add(1, ordering: .relaxed)
+        return result
     }
 }
 

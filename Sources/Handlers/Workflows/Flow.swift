@@ -90,6 +90,16 @@ public struct Flow: Sendable {
         try await run.run(handler, lane: place).check()
     }
 
+    /// Not there: a workflow runs handlers that a runner calls.
+    @available(
+        *, unavailable,
+        message:
+            "a workflow runs handlers whose call has the context TimerFired; let the handler take Call<TimerFired> or AsyncCall<TimerFired>, and its values as arguments"
+    )
+    public func run<Context>(_ handler: Durable<Context>, lane place: LanePlace? = nil) async throws {
+        fatalError("unavailable")
+    }
+
     // MARK: Waiting
 
     /// Has handlers called by a runner, and waits until all of them have ended.

@@ -99,7 +99,9 @@ private enum Till {
             let failing = try rig.store.bind(Sell(number: -1).durable)
             try rig.end(failing)
             try rig.invalidate(failing)
-            #expect(code { try rig.store.keptEnding(of: failing)?.result(as: Receipt.self) } == .noResult)
+            #expect(throws: CallError(.failed, Failure().description)) {
+                try rig.store.keptEnding(of: failing)?.result(as: Receipt.self)
+            }
 
             let inner = try rig.store.bind(Sell(number: 1).durable)
             let outer = try rig.store.bind(Outer(inner: inner).durable)

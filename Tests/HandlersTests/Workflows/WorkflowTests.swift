@@ -191,7 +191,7 @@ private struct Undo: Handler {
             } catch { said.append("\(error)") }
             do {
                 _ = try await flow.run(Ask(name: "x", fails: true).durable, as: Int.self)
-            } catch let error as HandlerError { said.append(error.code.rawValue) }
+            } catch let error as CallError { said.append("\(error)") }
             try await flow.sleep(for: .seconds(1))
             return said
         }) { rig, id in
@@ -201,7 +201,7 @@ private struct Undo: Handler {
             let asked = try #require(try rig.handlers(in: .quarantined).first)
             try rig.store.step { _ = try $0.invalidate(asked.id, reason: .cancelled) }
             try await run(rig, times: 2)
-            #expect(try result(rig, id) == [Failure().description, "no-result"])
+            #expect(try result(rig, id) == [Failure().description, Failure().description])
             #expect(try rig.store.notes().isEmpty)
             #expect(shots.values == [1])
         }
