@@ -28,12 +28,10 @@ extension Leases {
         guard let relations else { throw lease.lost() }
         if !relations.contains(.saved) { try handlers.add(.saved, to: lease.handler) }
         try SavedProgress(transaction: transaction).save(value, note: note, of: lease.handler)
-        transaction.callStack.append(lease.stored.with(relations, key: nil))
-        defer {
-            transaction.callStack.removeLast()
-            transaction.slot.clearRunningCall()
+        defer { transaction.slot.clearRunningCall() }
+        return try transaction.calling(lease.stored.with(relations, key: nil)) {
+            try effects(Step(transaction))
         }
-        return try effects(Step(transaction))
     }
 }
 
