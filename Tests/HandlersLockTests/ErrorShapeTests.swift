@@ -28,6 +28,7 @@ import XMPPTransport
         AccountError(.timedOut, "try again later", cause: Beneath()),
         TransportError(.timedOut, "try again later", cause: "the disk is gone"),
         SASLError(.notAuthorized, "check the password", cause: "the disk is gone"),
+        CallError(.failed, "try again later"),
         OmemoError(.malformed, "nothing can be done here"),
         UploadError(.tooLarge, "send a smaller file"),
         PubSubError(StanzaError(.itemNotFound)),
