@@ -237,6 +237,12 @@ private struct Misfit: Sendable {
                 #expect(try ending?.result(as: Int.self) == number)
             }
             #expect(test.store.suspendedWorkflows == 0)
+            // One that ends while it waits is not kept either.
+            let last = try test.store.step { try $0.start(Waiting(number: 50).durable) }
+            try await test.runDue()
+            #expect(test.store.suspendedWorkflows == 1)
+            try test.store.step { _ = try $0.invalidate(last, reason: .cancelled) }
+            #expect(test.store.suspendedWorkflows == 0)
         }
     }
 
