@@ -334,6 +334,12 @@ let package = Package(
                 "Handlers", "HandlerMacrosSupport", "HandlersPostgres", "HandlersTestKit",
                 "HandlersTestProgram", "TestServers", "TestSupport", "TestThreads", "World",
             ]),
+        .testTarget(
+            name: "OperateCommandTests",
+            dependencies: ["Handlers", "PushwakeCommands", "TestThreads", "XMPPAccount", "XMPPCore"]),
+        .testTarget(
+            name: "OperatingTests",
+            dependencies: ["Handlers", "HandlersTestKit", "TestSupport", "TestThreads"]),
         // Machines that share accounts, and die: `make fleet`.
         .executableTarget(
             name: "fleet-proof",

@@ -98,13 +98,13 @@ extension LaneEntry {
 
 extension LaneGate {
     static let select =
-        "SELECT concurrency, rate, rate_period, running, paid_until, token_waiter, token_at FROM lane WHERE name = ?"
+        "SELECT concurrency, rate, rate_period, running, paid_until, token_waiter, token_at, is_paused FROM lane WHERE name = ?"
 
     init(_ row: borrowing Row) {
         self.init(
             concurrency: row.optionalInteger(0).map { Int($0) },
             rate: row.isNull(1) ? nil : LaneRate(Int(row.quantity(1)), per: row.duration(2)),
             running: Int(row.quantity(3)), paidUntil: row.integer(4), tokenWaiter: row.optionalInteger(5),
-            tokenAt: row.optionalTimestamp(6))
+            tokenAt: row.optionalTimestamp(6), isPaused: row.integer(7) != 0)
     }
 }

@@ -78,12 +78,12 @@ extension Lanes {
         try connection.write(
             """
             UPDATE lane SET concurrency = ?, rate = ?, rate_period = ?, running = ?, paid_until = ?, token_waiter = ?,
-                token_at = ?
+                token_at = ?, is_paused = ?
             WHERE name = ?
             """,
             [
                 gate.concurrency, gate.rate?.count, gate.rate?.period.milliseconds, gate.running,
-                gate.paidUntil, gate.tokenWaiter, gate.tokenAt, lane,
+                gate.paidUntil, gate.tokenWaiter, gate.tokenAt, gate.isPaused, lane,
             ])
     }
 }

@@ -60,6 +60,8 @@ public final class HandlerStore: Sendable {
     private let threadInStep = Atomic<UInt>(0)
     /// The runners, listeners and consumers of events of this process.
     let listeners = StoreListeners()
+    /// What happened to handlers in steps of this process.
+    private let counter = ActivityCounter()
     private struct WeakPart {
         weak var value: AnyObject?
     }
@@ -151,6 +153,7 @@ public final class HandlerStore: Sendable {
         // Before the slot is given back, which is no news for this store.
         watch.withLock { $0.take() }?.cancel()
         lookers.close()
+        storeActivity()
         database.close()
         // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
         // looks at it recovers that.
@@ -323,6 +326,7 @@ public final class HandlerStore: Sendable {
         }
         // The closure above always runs and always assigns.
         let (value, transaction) = try committed!.get()
+        counter.add(transaction.happenings)
         for action in transaction.afterCommit { action() }
         for failure in transaction.failures { listeners.report(failure) }
         if transaction.hasNewEvents { listeners.news.announce() }
@@ -353,8 +357,11 @@ public final class HandlerStore: Sendable {
             let result = try body(Step(transaction))
             if let failure = transaction.nestedFailure { throw failure }
             try transaction.storeChanges()
+            let counted = counter.due(transaction.now)
+            if let counted { try transaction.ifStorable { try transaction.activity.add(counted) } }
             try Failpoint.beforeCommit.hit()
             try connection.commit()
+            if let counted { counter.stored(counted, at: transaction.now) }
             // Other processes may have rows to call, events to deliver, or wait for an ending.
             if !transaction.newDue.isEmpty || transaction.hasNewEvents || !transaction.awaited.isEmpty {
                 slot.notifyOthers()
@@ -364,6 +371,21 @@ public final class HandlerStore: Sendable {
         } catch {
             connection.rollBack()
             throw error
+        }
+    }
+
+    /// Stores what was counted since the last time: the store is about to close. These are statistics, so an error loses them.
+    private func storeActivity() {
+        guard let counted = counter.due(time.wall(), isLast: true), (try? connection.begin()) != nil else {
+            return
+        }
+        let transaction = Transaction(
+            connection: connection, registry: registry, role: role, slot: slot, log: nil, time: time)
+        do {
+            try transaction.activity.add(counted)
+            try connection.commit()
+        } catch {
+            connection.rollBack()
         }
     }
 }

@@ -37,6 +37,7 @@ struct HandlerTable: TransactionTable {
         }
         if row.key != nil { row.relations.insert(.keyed) }
         let id = try insert(row)
+        count(.bound, row.name)
         transaction.newDue.add(row.scope, wall: row.due)
         if let key = row.key { try give(key, to: id) }
         try forEachFeature(of: row.relations) { (feature) throws(HandlerError) in
@@ -178,6 +179,7 @@ struct HandlerTable: TransactionTable {
             try connection.write(
                 "INSERT INTO ending_detail(handler, key, result) VALUES (?, ?, ?)", [id, stored.key, result])
         }
+        count(.ended(outcome), stored.name)
         if stored.relations.contains(.awaited) { transaction.awaited.append(id) }
         try forEachFeature(of: stored.relations) { (feature) throws(HandlerError) in
             try feature.ended(id, stored, outcome)

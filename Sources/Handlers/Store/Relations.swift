@@ -20,4 +20,6 @@ struct Relations: OptionSet {
     static let ordered = Relations(rawValue: 128)
     /// It belongs to a chain with a limit.
     static let inChain = Relations(rawValue: 256)
+    /// It is a periodic timer that is paused.
+    static let paused = Relations(rawValue: 512)
 }
