@@ -335,6 +335,12 @@ let package = Package(
                 "HandlersTestProgram", "TestServers", "TestSupport", "TestThreads", "World",
             ]),
         .testTarget(name: "WorkflowsTests", dependencies: ["Handlers", "HandlersTestKit", "TestThreads"]),
+        .testTarget(
+            name: "OperateCommandTests",
+            dependencies: ["Handlers", "PushwakeCommands", "TestThreads", "XMPPAccount", "XMPPCore"]),
+        .testTarget(
+            name: "OperatingTests",
+            dependencies: ["Handlers", "HandlersTestKit", "TestSupport", "TestThreads"]),
         // Machines that share accounts, and die: `make fleet`.
         .executableTarget(
             name: "fleet-proof",

@@ -34,7 +34,7 @@ case $purpose in
     build) programs=(pkg-config) ;;
     test)
         modules+=(libomemo-c)
-        programs=(pkg-config sqlite3 strace openssl python3 prosody ejabberdctl initdb profanity)
+        programs=(pkg-config sqlite3 strace openssl python3 prosody ejabberdctl initdb profanity promtool)
         ;;
     bench)
         modules+=(libstrophe)
@@ -64,7 +64,7 @@ installed_since() {
 
 # Prosody 13 is needed: on older ones mod_sasl2 fails. ejabberd has SASL2 and FAST since 24.10.
 servers_installed() {
-    installed_since prosody 13 && installed prosody-modules && installed_since ejabberd 24.10
+    installed_since prosody 13 && installed prosody-modules && installed_since ejabberd 24.10 && installed prometheus
 }
 
 peers_installed() { [ -x "$peers/bin/python" ] && cmp -s "$peer_lock" "$peers/.$purpose.txt"; }
@@ -183,7 +183,7 @@ configure_backports() {
 install_servers() {
     local policy=/usr/sbin/policy-rc.d own_policy='' fresh=() server
     # epmd comes with Erlang, in which ejabberd is written.
-    for server in prosody ejabberd epmd; do
+    for server in prosody ejabberd epmd prometheus; do
         [ -e "/lib/systemd/system/$server.service" ] || [ -e "/etc/init.d/$server" ] || fresh+=("$server")
     done
     if [ ! -e $policy ]; then
@@ -192,7 +192,7 @@ install_servers() {
         printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null
         "${root[@]}" chmod 755 $policy
     fi
-    install_packages ${server_source[@]+"${server_source[@]}"} prosody prosody-modules ejabberd
+    install_packages ${server_source[@]+"${server_source[@]}"} prosody prosody-modules ejabberd prometheus
     if [ -n "$own_policy" ]; then
         "${root[@]}" rm -f $policy
         trap - EXIT
@@ -275,10 +275,10 @@ TEXT
 
 # names SYSTEM: the packages for the purpose.
 names() {
-    local tests='sqlite3 strace openssl python3-venv tzdata profanity postgresql prosody prosody-modules ejabberd'
+    local tests='sqlite3 strace openssl python3-venv tzdata profanity postgresql prosody prosody-modules ejabberd prometheus'
     case $1-$purpose in
         fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel libcurl-devel libpq-devel ;;
-        fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 tzdata chromium profanity postgresql-server prosody ejabberd" ;;
+        fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 tzdata chromium profanity postgresql-server prosody ejabberd golang-github-prometheus" ;;
         fedora-bench) echo "$(purpose=build names fedora) libstrophe-devel python3 postgresql-server" ;;
         fedora-postgres) echo "python3 postgresql-server" ;;
         *-postgres) echo "python3 postgresql" ;;
@@ -317,7 +317,7 @@ want_peers=''
 mkdir -p .build
 log=.build/setup.log
 if [ -n "${missing[*]-}$want_postgres$want_servers" ]; then
-    become_root "${missing[*]-}${want_postgres:+ $want_postgres}${want_servers:+ prosody prosody-modules ejabberd}"
+    become_root "${missing[*]-}${want_postgres:+ $want_postgres}${want_servers:+ prosody prosody-modules ejabberd prometheus}"
     say "reading the package lists"
     refresh_lists
     [ -z "${missing[*]-}" ] || install_packages "${missing[@]}"

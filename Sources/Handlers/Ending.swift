@@ -136,6 +136,8 @@ public struct InvalidationReason: PrintedRawValue, RawRepresentable, Hashable, S
     public static let chainLimit = InvalidationReason(rawValue: "chain-limit")
     /// It failed for good; see ``RetryPolicy/Finally/orElse``.
     public static let failed = InvalidationReason(rawValue: "failed")
+    /// Someone invalidated it by hand; see ``HandlerRepair/invalidate``.
+    public static let byHand = InvalidationReason(rawValue: "by-hand")
     /// Someone discarded the row by hand.
     public static let discarded = InvalidationReason(rawValue: "discarded")
 }

@@ -80,6 +80,8 @@ extension ErrorCode where Failure == HandlerError {
     public static var missingInstance: Self { Self(rawValue: "missing-instance") }
     /// The handler row has ended or never existed.
     public static var noSuchHandler: Self { Self(rawValue: "no-such-handler") }
+    /// A handler that is invalidated by hand must be invalidated by a process of its program.
+    public static var cannotRunHere: Self { Self(rawValue: "cannot-run-here") }
     /// A handler was not called because too many processes died while it ran.
     package static var deadly: Self { Self(rawValue: "deadly") }
     /// The context of a call cannot be stored until the handler can run.

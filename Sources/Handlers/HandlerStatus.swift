@@ -46,6 +46,9 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     ///
     /// A timeout counts connected time instead and is not shown here.
     public let dueAt: Timestamp?
+    /// When the process that runs it started to, by the wall clock. Nil while no process runs it, and if an older version of this
+    /// library leased it.
+    public let startedAt: Timestamp?
     /// Number of runs since it was bound or requeued. Runs in which the process died count, too.
     public let attempts: Int
     /// Number of processes that died while it ran.
@@ -73,7 +76,8 @@ extension HandlerStatus {
     static func select(_ condition: String) -> String {
         """
         SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size,
-            trace, (SELECT key FROM handler_key WHERE handler_key.handler = handler.id)
+            trace, (SELECT key FROM handler_key WHERE handler_key.handler = handler.id),
+            CASE WHEN state = \(Transaction.State.leased.sql) THEN leased_at END
         FROM handler WHERE \(condition)
         """
     }
@@ -91,7 +95,7 @@ extension HandlerStatus {
             isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
             state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
             boundAt: row.timestamp(6), dueAt: row.optionalInteger(7).map(Timestamp.init(milliseconds:)),
-            attempts: Int(row.quantity(8)),
+            startedAt: row.optionalTimestamp(14), attempts: Int(row.quantity(8)),
             deaths: Int(row.quantity(9)), reason: row.optionalText(10), size: row.optionalQuantity(11),
             trace: row.optionalInteger(12).map(AnyHandlerID.init(rawValue:)) ?? id, key: row.optionalText(13))
     }

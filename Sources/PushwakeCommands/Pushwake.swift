@@ -65,6 +65,9 @@ package enum Pushwake {
         case "report":
             let command = try ReportCommand(rest, .file)
             return command.store.isPostgres ? try SiblingCommand.postgres(words).run() : try command.run()
+        case .some(let command) where forOperators.contains(command):
+            return try OperateOptions.isPostgres(rest)
+                ? SiblingCommand.postgres(words).run() : operate(command, rest, .file)
         case "store": return try SiblingCommand.postgres(words).run()
         case "omemo": return try SiblingCommand.omemo(rest).run()
         case "world": return try SiblingCommand.world(rest).run()
@@ -80,6 +83,25 @@ package enum Pushwake {
             try help(nil)
             return 64
         case .some(let word): throw UsageError("there is no command \(StoreAddress.shown(word))")
+        }
+    }
+
+    /// The commands for operators.
+    package static let forOperators = [
+        "handler", "lane", "timer", "workflow", "node", "stats", "check", "metrics",
+    ]
+
+    /// Runs one of ``forOperators``.
+    package static func operate(_ command: String, _ words: [String], _ opener: StoreOpener) throws -> Int32 {
+        switch command {
+        case "handler": try HandlerCommand(words, opener).run()
+        case "lane": try LaneCommand(words, opener).run()
+        case "timer": try TimerCommand(words, opener).run()
+        case "workflow": try WorkflowCommand(words, opener).run()
+        case "node": try NodeCommand(words, opener).run()
+        case "stats": try StatsCommand(words, opener).run()
+        case "metrics": try MetricsCommand(words, opener).run()
+        default: try CheckCommand(words, opener).run()
         }
     }
 

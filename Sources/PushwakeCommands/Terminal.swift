@@ -15,11 +15,16 @@ package enum Terminal {
 
     /// Writes one line to standard output at once, even to a pipe.
     ///
-    /// - Returns: False if the write failed. Then ``hasLostOutput`` stays true.
+    /// - Returns: False if the write failed. Then ``hasLostOutput`` stays true, or ``isClosed``.
     @discardableResult
     package static func say(_ line: VisibleText) -> Bool {
         if write("\(line)\n", to: STDOUT_FILENO) { return true }
-        lostOutput.store(true, ordering: .relaxed)
+        // A reader that has seen enough, such as `head`, closes the pipe: that is no failure.
+        if errno == EPIPE {
+            closed.store(true, ordering: .relaxed)
+        } else {
+            lostOutput.store(true, ordering: .relaxed)
+        }
         return false
     }
 
@@ -40,7 +45,11 @@ package enum Terminal {
         return true
     }
 
-    /// Whether a result could not be written, because the disk is full or the reader has exited.
+    /// Whether the reader of standard output has closed it.
+    static var isClosed: Bool { closed.load(ordering: .relaxed) }
+    private static let closed = Atomic(false)
+
+    /// Whether a result could not be written, because the disk is full.
     static var hasLostOutput: Bool { lostOutput.load(ordering: .relaxed) }
     private static let lostOutput = Atomic(false)
 

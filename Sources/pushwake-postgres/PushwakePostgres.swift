@@ -16,10 +16,12 @@ struct PushwakePostgres {
         switch words.first {
         case "inspect": return try InspectCommand(rest, opener).run()
         case "report": return try ReportCommand(rest, opener).run()
+        case .some(let command) where Pushwake.forOperators.contains(command):
+            return try Pushwake.operate(command, rest, opener)
         case "store": return try StoreMoveCommand(rest).run()
         default:
             throw UsageError(
-                "for a store on PostgreSQL there is no command '\(words.first ?? "")'; there are inspect, report and store"
+                "for a store on PostgreSQL there is no command '\(words.first ?? "")'; there are inspect, report, store, \(Pushwake.forOperators.joined(separator: ", "))"
             )
         }
     }

@@ -106,8 +106,7 @@ import XMPPModules
     /// Tables in which a program leaves as many rows as it wants; the others are bounded for each contact, room or node.
     private static let large = [
         "handler", "request", "outbox", "ending", "ending_detail", "event", "lane_entry", "lane_share",
-        "chain_limit",
-        "chain_member",
+        "chain_limit", "chain_member", "failure", "repair", "activity",
     ]
 
     /// The lines of a plan that read all of a table, or sort what they read of a large one to give out its first rows.
@@ -133,7 +132,10 @@ import XMPPModules
     private static let meant = [
         // The program looks at its handlers, a page at a time.
         "SELECT DISTINCT name FROM handler ORDER BY name",
-        "SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size, trace, (SELECT key FROM handler_key WHERE handler_key.handler = handler.id) FROM handler",
+        "SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size, trace, (SELECT key FROM handler_key WHERE handler_key.handler = handler.id), CASE WHEN state = 3 THEN leased_at END FROM handler",
+        // Metrics, which a scraper reads every few seconds.
+        "SELECT count(*) FROM handler", "SELECT state, count(*) FROM handler WHERE state <> 0 GROUP BY state",
+        "SELECT name, min(due) FROM handler WHERE id IN (SELECT handler FROM calendar",
         // The server has refused a stanza for its size.
         "UPDATE outbox SET refusals = refusals + ?",
         // Looked at every so many events only.

@@ -13,6 +13,19 @@ struct HelpTests {
         try ProgramEnding(of: "pushwake", words, environment: ["COLUMNS": "80"])
     }
 
+    @Test("W6 a reader that has closed the pipe is no failure, and a full disk is one")
+    func closedPipe() throws {
+        let program = try BuiltProduct.path("pushwake")
+        // The reader of the pipe has ended before anything is written.
+        for (script, status) in [
+            ("exec 3> >(exit 0); wait $!; '\(program)' help >&3", 0), ("'\(program)' help >/dev/full", 1),
+        ] {
+            let process = try ChildProcess("bash", ["-c", "\(script); echo $?"], output: .pipe)
+            let said = try process.output?.readToEnd(deadline: .now + .seconds(30)) ?? ""
+            #expect(said == "\(status)\n", "\(script)")
+        }
+    }
+
     @Test(
         "W6 help lists every command, and --help of each explains it and every option, in the width of the terminal"
     )
@@ -110,7 +123,8 @@ struct HelpTests {
                 .map(String.init)
         }
         #expect(try complete("pushwake", "ins") == ["inspect"])
-        #expect(try complete("pushwake", "inspect", "--re") == ["--requeue"])
+        #expect(try complete("pushwake", "handler", "--be") == ["--because"])
+        #expect(try complete("pushwake", "lane", "pa") == ["pause"])
         #expect(try complete("pushwake", "simulate", "--server", "") == ["embedded", "prosody", "ejabberd"])
         #expect(try complete("pushwake", "simulate", "--rounds", "") == [])
         #expect(try complete("pushwake", "inspect", "--store", "/etc/host").contains("/etc/hosts"))

@@ -211,17 +211,19 @@ struct InspectContentsTests {
         #expect(shown.output.contains("main, process \(main.processID), stopped"), "\(shown)")
         #expect(shown.output.contains("simulation.answered"), "\(shown)")
         // A caller that wants to write is told why it cannot be.
-        let refused = try inspect("--discard", "1")
+        let refused = try ProgramEnding(of: "pushwake", ["handler", "discard", "1", "--store", path])
         #expect(
             refused.status == 1 && refused.complaint.contains("is locked by another process"), "\(refused)")
     }
 
     @Test("W8 inspect says clearly when a file is no store, or there is none, and leaves it as it is")
     func noStore() throws {
-        let missing = try inspect("--requeue", "all")
+        let missing = try ProgramEnding(
+            of: "pushwake", ["handler", "requeue", "--all", "--yes", "--store", path])
         #expect(missing.status == 1 && missing.complaint.contains("name the database file"), "\(missing)")
         try Data().write(to: URL(filePath: path))
-        let empty = try inspect("--requeue", "all")
+        let empty = try ProgramEnding(
+            of: "pushwake", ["handler", "discard", "7", "--store", path])
         #expect(empty.status == 1 && empty.complaint.contains("holds no store: it is empty"), "\(empty)")
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["store.db"])
         #expect(try Data(contentsOf: URL(filePath: path)).isEmpty)

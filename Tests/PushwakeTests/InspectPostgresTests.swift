@@ -206,7 +206,7 @@ struct InspectPostgresTests {
         #expect(shown.output.contains("open in: 1"), "\(shown)")
         let page = try ProgramEnding(of: "pushwake", ["report", "--store", place])
         #expect(page.status == 0 && page.output.contains(Failing.id), "\(page.complaint)")
-        let repair = try ProgramEnding(of: "pushwake", ["inspect", "--store", place, "--discard", "\(id)"])
+        let repair = try ProgramEnding(of: "pushwake", ["handler", "discard", "\(id)", "--store", place])
         #expect(
             repair.status == 1 && repair.complaint.contains("is a standby, which only reads"), "\(repair)")
         #expect(try store.read { try $0.status(of: id)?.state } == .pending)
@@ -214,7 +214,14 @@ struct InspectPostgresTests {
 
     // MARK: Repairs
 
-    @Test("G8 W8 inspect requeues, invalidates and discards in a store on PostgreSQL, all or nothing")
+    private func handler(_ words: String..., over route: PostgresServer.Route = .socket) throws
+        -> ProgramEnding
+    {
+        try ProgramEnding(of: "pushwake", ["handler", "--store", database.connection(over: route)] + words)
+    }
+
+    @Test(
+        "G8 W8 H33 handlers in a store on PostgreSQL are requeued, invalidated and discarded, all or nothing")
     func repairs() throws {
         let (requeued, invalidated, discarded) = (try unfinished(), try unfinished(), try unfinished())
         try store.step { step in
@@ -223,22 +230,21 @@ struct InspectPostgresTests {
                 "INSERT INTO outbox(account, session, kind, stanza_id, xml, created_at, handler) SELECT id, NULL, 0, 'm1', ?, 0, ? FROM account",
                 [UInt8]("<message/>".utf8), discarded)
         }
-        let wrong = try inspect("--requeue", "\(requeued)", "--discard", "77777")
+        let wrong = try handler("requeue", "\(requeued)", "77777")
         #expect(wrong.status == 1, "\(wrong)")
         #expect(
             wrong.complaint == "pushwake: the handler 77777 has ended or never existed. Nothing was changed\n"
         )
         #expect(try state(requeued) == .quarantined, "half of it was done")
 
-        let done = try inspect(
-            "--requeue", "\(requeued)", "--invalidate", "\(invalidated)", "--discard", "\(discarded)",
-            over: .tcp)
-        #expect(done.status == 0, "\(done)")
-        for line in [
-            "requeued, the program's runner calls it: \(requeued) \(Failing.id)",
-            "invalidated, what was bound for that case ran: \(invalidated) \(Failing.id)",
-            "discarded, nothing ran for it: \(discarded) \(Failing.id)",
-        ] { #expect(done.output.contains(line), "\(done)") }
+        for (verb, id, effect) in [
+            ("requeue", requeued, "requeued, a runner of the program calls it"),
+            ("invalidate", invalidated, "invalidated, what was bound for that case ran"),
+            ("discard", discarded, "discarded, nothing ran for it"),
+        ] {
+            let done = try handler(verb, "\(id)", over: .tcp)
+            #expect(done.status == 0 && done.output.contains(effect), "\(done)")
+        }
         #expect(try state(requeued) == .pending)
         #expect(try store.read { try $0.ending(of: invalidated)?.outcome } == .invalidated)
         #expect(try store.read { try $0.ending(of: discarded)?.reason } == .discarded)

@@ -32,6 +32,10 @@ struct InspectTests {
         try ProgramEnding(of: "pushwake", ["inspect", "--store", path] + words)
     }
 
+    private func handler(_ words: String...) throws -> ProgramEnding {
+        try ProgramEnding(of: "pushwake", ["handler", "--store", path] + words)
+    }
+
     private func unfinished() throws -> HandlerID<TimerFired> {
         let id = try store.step { try $0.bind(Failing(token: Secret("hush")).durable) }
         guard
@@ -53,7 +57,7 @@ struct InspectTests {
     }
 
     @Test(
-        "H13 W8 inspect shows what was quarantined or parked with the reason and without secrets, and requeues it"
+        "H13 W8 H33 inspect shows what was quarantined or parked with the reason and without secrets, and it is requeued"
     )
     func requeue() throws {
         let id = try unfinished()
@@ -64,56 +68,54 @@ struct InspectTests {
             "\(shown)")
         #expect(shown.output.contains("the printer is on fire") && !shown.output.contains("hush"), "\(shown)")
 
-        let requeued = try inspect("--json", "--requeue", "\(id)")
+        let requeued = try handler("requeue", "\(id)")
         #expect(requeued.status == 0, "\(requeued)")
-        let json = try json(requeued.output)
+        let json = try json(try inspect("--json").output)
         #expect(count("quarantined", in: json) == 0 && count("timers", in: json) == 1, "\(json)")
-        let done = (json["repairs"] as? [[String: Any]])?.first
-        #expect(done?["row"] as? Int == Int(id.rawValue) && done?["action"] as? String == "requeue")
         // With what it was called with: a program that runs what is due calls it again.
         let runner = try HandlerRunner(store)
         try runner.runDue()
         runner.close()
         #expect(try store.step { try $0.status(of: id)?.state } == .quarantined)
 
-        let all = try inspect("--requeue", "all")
-        #expect(
-            all.output.contains("requeued, the program's runner calls it: \(id) inspect-test.failing"),
-            "\(all)")
+        let all = try handler("requeue", "--all", "--yes")
+        #expect(all.output == "1 changed (requeue), 0 not\n", "\(all)")
         #expect(try store.step { try $0.status(of: id)?.state } == .pending)
-        #expect(try inspect("--requeue", "all").output.contains("nothing was quarantined or parked"))
+        #expect(try handler("requeue", "--all", "--yes").output == "no handler is to be changed\n")
     }
 
     @Test(
-        "H13 W8 inspect discards a handler, which leaves a tombstone; a wrong number says so and changes nothing"
+        "H13 W8 H33 a handler is discarded by command, which leaves a tombstone; a wrong number says so and changes nothing"
     )
     func discard() throws {
         let id = try unfinished()
-        let wrong = try inspect("--requeue", "\(id)", "--discard", "\(id.rawValue + 1)")
+        let wrong = try handler("requeue", "\(id)", "\(id.rawValue + 1)")
         #expect(wrong.status == 1 && wrong.complaint.contains("has ended or never existed"), "\(wrong)")
         #expect(try store.step { try $0.status(of: id)?.state } == .quarantined, "half of it was done")
-        let missing = try inspect("--discard", "77")
+        let missing = try handler("discard", "77")
         #expect(
             missing.complaint == "pushwake: the handler 77 has ended or never existed. Nothing was changed\n")
-        let usage = try inspect("--discard", "all")
-        #expect(usage.status == 64 && usage.complaint.contains("takes the number of a handler"), "\(usage)")
-        let done = try inspect("--discard", "\(id)")
-        #expect(done.output.contains("discarded, nothing ran for it: \(id) inspect-test.failing"), "\(done)")
+        let usage = try handler("discard", "all")
+        #expect(usage.status == 64 && usage.complaint.contains("is the number of a handler"), "\(usage)")
+        let done = try handler("discard", "\(id)")
+        #expect(done.output.contains("discarded, nothing ran for it"), "\(done)")
         #expect(try store.step { try $0.ending(of: id)?.reason } == .discarded)
-        let again = try inspect("--requeue", "\(id)")
+        let again = try handler("requeue", "\(id)")
         #expect(again.status == 1 && again.complaint.contains("has ended or never existed"), "\(again)")
     }
 
-    @Test("H13 W8 inspect invalidates a handler; an invalidation that only the program knows is left to it")
+    @Test(
+        "H13 W8 H33 a handler is invalidated by command; an invalidation that only the program knows is left to it"
+    )
     func invalidate() throws {
         let plain = try unfinished()
-        #expect(try inspect("--invalidate", "\(plain)").status == 0)
+        #expect(try handler("invalidate", "\(plain)").status == 0)
         #expect(try store.step { try $0.ending(of: plain)?.outcome } == .invalidated)
 
         let id = try store.step {
             try $0.bind(Failing(token: Secret("x")).durable.orElse(Noting().durable))
         }
-        let refused = try inspect("--invalidate", "\(id)")
+        let refused = try handler("invalidate", "\(id)")
         #expect(refused.status == 1 && refused.complaint.contains("cannot run here"), "\(refused)")
         #expect(!refused.complaint.contains("reason:"), "\(refused)")
         #expect(try store.step { try $0.status(of: id)?.state } == .pending)

@@ -77,13 +77,7 @@ struct TerminalTests {
             },
             Path(testDescription: "inspect") { try contents($0).text(TerminalStyle(width: 400)).description },
             Path(testDescription: "inspect --json") { text in
-                let report = InspectCommand.Report(contents: try contents(text), repairs: nil)
-                return VisibleText(json: try report.json()).description
-            },
-            Path(testDescription: "a repair") { text in
-                let done = StoreRepair.Done(action: text, row: 1, handler: text, effect: text)
-                let report = InspectCommand.Report(contents: try contents(""), repairs: [done])
-                return report.text(TerminalStyle()).description
+                VisibleText(json: try OneLineJSON.text(contents(text))).description
             },
             Path(testDescription: "the report of a run") { try page($0) },
             Path(testDescription: "the report of a store") { try storePage($0) },

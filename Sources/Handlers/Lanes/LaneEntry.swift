@@ -117,7 +117,7 @@ extension LaneEntry {
 
 extension LaneGate {
     static let select =
-        "SELECT concurrency, rate, rate_period, running, paid_until, token_waiter, token_at, rate_at_once, share_clock FROM lane WHERE name = ?"
+        "SELECT concurrency, rate, rate_period, running, paid_until, token_waiter, token_at, rate_at_once, share_clock, is_paused FROM lane WHERE name = ?"
 
     init(_ row: borrowing Row) {
         self.init(
@@ -128,6 +128,7 @@ extension LaneGate {
                     Int(row.quantity(1)), per: row.duration(2), atOnce: row.optionalInteger(7).map { Int($0) }
                 ),
             running: Int(row.quantity(3)), paidUntil: row.integer(4), tokenWaiter: row.optionalInteger(5),
-            tokenAt: row.optionalTimestamp(6), shareClock: row.optionalInteger(8))
+            tokenAt: row.optionalTimestamp(6), shareClock: row.optionalInteger(8),
+            isPaused: row.integer(9) != 0)
     }
 }

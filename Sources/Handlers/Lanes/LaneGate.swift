@@ -9,6 +9,8 @@
 struct LaneGate: Equatable {
     var concurrency: Int?
     private(set) var rate: LaneRate?
+    /// Whether nothing starts until a person resumes the lane.
+    var isPaused = false
     /// The number of entries with a place.
     var running = 0
     /// The time at which the bucket is full again, in milliseconds times the rate's count: so no start is lost to rounding.
@@ -24,9 +26,9 @@ struct LaneGate: Equatable {
 
     init(
         concurrency: Int?, rate: LaneRate?, running: Int, paidUntil: Int64, tokenWaiter: Int64?,
-        tokenAt: Timestamp?, shareClock: Int64? = nil
+        tokenAt: Timestamp?, shareClock: Int64? = nil, isPaused: Bool = false
     ) {
-        self.shareClock = shareClock
+        (self.shareClock, self.isPaused) = (shareClock, isPaused)
         (self.concurrency, self.rate, self.running) = (concurrency, rate, running)
         (self.paidUntil, self.tokenWaiter, self.tokenAt) = (paidUntil, tokenWaiter, tokenAt)
     }
@@ -35,6 +37,7 @@ struct LaneGate: Equatable {
     ///
     /// - Returns: Nil while there is no place for it, or another one waits for its token.
     func nextStart(_ now: Timestamp) -> Timestamp? {
+        if isPaused { return nil }
         if let concurrency, running >= concurrency, !BuiltInFault.crowdLane.isOn { return nil }
         if tokenWaiter != nil { return nil }
         return max(now, nextToken(now))

@@ -13,6 +13,8 @@ public struct LaneStatus: Hashable, Sendable, CustomStringConvertible {
     /// }
     /// ```
     public enum Standstill: Hashable, Sendable, CustomStringConvertible {
+        /// A person has paused the lane; ``ReadableStore/repairs(before:limit:)`` says who.
+        case paused
         /// As many handlers have a place as the lane has places.
         case full(places: Int)
         /// As many handlers have started as the rate allows. The next one starts at the time, by the wall clock.
@@ -24,6 +26,7 @@ public struct LaneStatus: Hashable, Sendable, CustomStringConvertible {
 
         public var description: String {
             switch self {
+            case .paused: "it is paused until a person resumes it"
             case .full(let places): places == 1 ? "its only place is taken" : "all \(places) places are taken"
             case .rate(let until): "as many started as the rate allows; the next one starts at \(until)"
             case .order(let key, let handler, let state, let until):
@@ -42,6 +45,8 @@ public struct LaneStatus: Hashable, Sendable, CustomStringConvertible {
     public let waiting: Int
     /// The number of handlers that wait for a time or a repair: their next attempt, a program that knows them, requeueing.
     public let away: Int
+    /// Whether a person has paused the lane.
+    public let isPaused: Bool
     /// Why nothing starts, while handlers wait; else nil.
     public let standstill: Standstill?
 
@@ -72,7 +77,7 @@ extension ReadableStore where Self: ~Copyable {
         return LaneStatus(
             rule: LaneRule(name, concurrency: gate?.concurrency, rate: gate?.rate),
             running: try entries(.placed, in: name) - waiters, waiting: waiting,
-            away: try entries(.away, in: name) + entries(.bound, in: name),
+            away: try entries(.away, in: name) + entries(.bound, in: name), isPaused: gate?.isPaused ?? false,
             standstill: waiting > 0 ? try standstill(name, gate ?? LaneGate()) : nil)
     }
 
@@ -106,6 +111,7 @@ extension ReadableStore where Self: ~Copyable {
     }
 
     private func standstill(_ lane: String, _ gate: LaneGate) throws(HandlerError) -> LaneStatus.Standstill? {
+        if gate.isPaused { return .paused }
         if let until = gate.tokenAt, until > now { return .rate(until: until) }
         if let places = gate.concurrency, gate.running >= places {
             return try uncalled(in: lane) ?? .full(places: places)

@@ -11,6 +11,15 @@ extension Lanes: HandlerFeature {
         guard let entry = try laneEntry(of: id) else { return true }
         guard entry.state == .placed else { return try enter(entry) }
         let gate = try lane(entry.lane).gate
+        if gate.isPaused {
+            // It got its place before, and gets one again.
+            var waiting = entry
+            waiting.state = .ready
+            try store(waiting)
+            try handlers.setDue(id, nil)
+            try fillLane(entry.lane) { $0.leave(id, isUncalled: true) }
+            return false
+        }
         guard gate.rate != nil else { return true }
         if let time = gate.delay(of: id, now) {
             try handlers.setDue(id, time)

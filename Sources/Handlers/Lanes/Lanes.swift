@@ -239,7 +239,7 @@ struct Lanes: TransactionTable {
         guard let stored = known else { return try addLane(rule) }
         var gate = stored
         gate.set(rule, now)
-        if rule.hasLimits {
+        if rule.hasLimits || gate.isPaused {
             try store(gate, of: rule.lane)
         } else {
             try connection.write("DELETE FROM lane WHERE name = ?", [rule.lane])
@@ -262,25 +262,50 @@ struct Lanes: TransactionTable {
 
     private func addLane(_ rule: LaneRule) throws(HandlerError) {
         guard rule.hasLimits else { return }
+        var gate = try makeLane(rule.lane)
+        gate.set(rule, now)
+        try store(gate, of: rule.lane)
+        try findShares(in: rule.lane)
+        try fillLane(rule.lane)
+    }
+
+    /// Stores a lane without limits.
+    private func makeLane(_ name: Name) throws(HandlerError) -> LaneGate {
         let count = try connection.first("SELECT count(*) FROM lane") { $0.integer(0) } ?? 0
         guard count < Lanes.maximum else {
             throw Lanes.invalid(
-                "\(Lanes.maximum) lanes have limits already; remove limits that no program needs with LaneRule(name), or order by key in one lane"
+                "\(Lanes.maximum) lanes have limits or are paused already; remove limits that no program needs with LaneRule(name), or order by key in one lane"
             )
         }
         // These got their places while the lane had no limits.
         let running =
             try connection.first(
                 "SELECT count(*) FROM lane_entry WHERE lane = ? AND state = \(LaneState.placed.sql)",
-                [rule.lane]
+                [name]
             ) { $0.integer(0) } ?? 0
         try connection.write(
-            "INSERT INTO lane(name, running, paid_until) VALUES (?, ?, 0)", [rule.lane, running])
+            "INSERT INTO lane(name, running, paid_until) VALUES (?, ?, 0)", [name, running])
         var gate = LaneGate()
         gate.running = Int(running)
-        gate.set(rule, now)
-        try store(gate, of: rule.lane)
-        try findShares(in: rule.lane)
-        try fillLane(rule.lane)
+        return gate
+    }
+
+    /// Starts nothing more in a lane, or goes on.
+    func setPaused(_ isPaused: Bool, _ lane: String) throws(HandlerError) {
+        let name = Name(lane)
+        try Lanes.check(name)
+        try closeLanes()
+        let known = try gate(of: name)
+        if known?.isPaused ?? false == isPaused { return }
+        var gate: LaneGate
+        if let known { gate = known } else { gate = try makeLane(name) }
+        gate.isPaused = isPaused
+        try store(gate, of: name)
+        try fillLane(name)
+        // A lane has a row for its limits, or because it is paused.
+        guard !isPaused, gate.concurrency == nil, gate.rate == nil else { return }
+        try closeLanes()
+        try connection.write("DELETE FROM lane WHERE name = ?", [name])
+        try dropShares(of: name)
     }
 }

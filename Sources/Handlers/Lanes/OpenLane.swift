@@ -78,12 +78,13 @@ extension Lanes {
         try connection.write(
             """
             UPDATE lane SET concurrency = ?, rate = ?, rate_period = ?, running = ?, paid_until = ?, token_waiter = ?,
-                token_at = ?, rate_at_once = ?, share_clock = ?
+                token_at = ?, rate_at_once = ?, share_clock = ?, is_paused = ?
             WHERE name = ?
             """,
             [
                 gate.concurrency, gate.rate?.count, gate.rate?.period.milliseconds, gate.running,
-                gate.paidUntil, gate.tokenWaiter, gate.tokenAt, gate.rate?.atOnce, gate.shareClock, lane,
+                gate.paidUntil, gate.tokenWaiter, gate.tokenAt, gate.rate?.atOnce, gate.shareClock, gate.isPaused,
+                lane,
             ])
     }
 }

@@ -85,7 +85,9 @@ extension RunnerLoop {
             pieces += 1
         }
         return try store.step {
-            try $0.transaction.repairs.pruneEndings(before: before, after: last, limit: Self.searchLimit)
+            try $0.transaction.repairRecord.prune()
+            return try $0.transaction.repairs.pruneEndings(
+                before: before, after: last, limit: Self.searchLimit)
         }
     }
 

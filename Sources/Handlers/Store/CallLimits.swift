@@ -76,6 +76,7 @@ struct CallLimits: TransactionTable {
         let id = AnyHandlerID(rawValue: oldest.id)
         guard let relations = try handlers.relations(of: id), !relations.isEmpty else {
             try handlers.delete(id)
+            try failures.forget(id)
             return oldest.size
         }
         // Somebody waits for it.

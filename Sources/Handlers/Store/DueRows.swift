@@ -200,6 +200,7 @@ struct DueRows: TransactionTable {
             return nil
         }
         guard try mayCall(row.id, row.relations) else { return nil }
+        count(.called(now - (row.due ?? now)), row.name)
         let definition = registry.definition(named: row.name)
         for feature in HandlerFeatures.all {
             if try feature.init(transaction: transaction).deliver(row, definition, call, environment) {
@@ -256,6 +257,10 @@ struct DueRows: TransactionTable {
         _ = try calls.callStanding(
             row.id, overrides: call.overrides ?? Record(),
             context: .given(TimerFired(dueAt: due, missed: missed, environment: environment)))
+        // The call may have paused or resumed it.
+        if try handlers.relations(of: row.id)?.contains(.paused) ?? true {
+            return try handlers.setDue(row.id, nil)
+        }
         let next = due + period * (missed + 1)
         try handlers.setDue(row.id, next)
         transaction.newDue.addRepeated(row.scope, next)

@@ -15,6 +15,7 @@ extension HandlerCalls {
                 unfinished.reason, unfinished.call, unfinished.input, unfinished.scope?.rawValue,
                 unfinished.runsOrElse ? 1 : 0, id,
             ])
+        try failures.add(unfinished, of: id)
         // It was taken and that was undone: a row that is not there now would be a handler lost.
         guard changed == 1 else { throw try handlers.noSuchHandler(id) }
         if let due = unfinished.due {
@@ -44,6 +45,7 @@ extension HandlerCalls {
         )
         row.size = stored.arguments.count + unfinished.size
         let call = try handlers.insert(row)
+        try failures.add(unfinished, of: call)
         transaction.newDue.add(unfinished.scope, wall: unfinished.due)
         if unfinished.state == .parked { try handlers.setLack(unfinished.lack, of: call) }
         if let id = stored.id {
@@ -79,6 +81,7 @@ extension HandlerCalls {
             }
             try transaction.storeChanges()
         }
+        try transaction.ifStorable { try failures.add(id, attempt: 0, reason) }
         try transaction.ifStorable { try report(id, reason.words) }
         try transaction.ifStorable { try callLimits.trimQuarantine(after: id) }
     }

@@ -209,8 +209,20 @@ struct HandlerCalls: TransactionTable {
             // It stays as it is: nobody calls it any more.
             unfinished.quarantine(error)
         }
+        count(unfinished, claimed)
         log(unfinished, claimed)
         return unfinished.disposition
+    }
+
+    /// Counts how a call went on that did not finish.
+    func count(_ unfinished: UnfinishedCall, _ stored: StoredHandler) {
+        switch unfinished.disposition {
+        case .retrying: count(.retried, stored.name)
+        case .parked: count(.parked, stored.name)
+        case .quarantined: count(.quarantined, stored.name)
+        case .failed: count(.failed, stored.name)
+        case .ended, .queued: break
+        }
     }
 
     /// A row that an error has kept from being removed; nil where there is none to be called.

@@ -65,6 +65,8 @@ public final class HandlerStore: Sendable {
     private let threadInStep = Atomic<UInt>(0)
     /// The runners, listeners and consumers of events of this process.
     let listeners = StoreListeners()
+    /// What happened to handlers in steps of this process.
+    private let counter = ActivityCounter()
     private struct WeakPart {
         weak var value: AnyObject?
     }
@@ -159,32 +161,9 @@ public final class HandlerStore: Sendable {
         // Before the slot is given back, which is no news for this store.
         watch.withLock { $0.running.take() }?.cancel()
         lookers.close()
-        leave()
-    }
-
-    static func takePlace(
-        in database: any StoreDatabase, _ time: TimeSource
-    ) throws(HandlerError) -> any StorePresence {
-        try database.takePlace { (slot, runningCall) throws(HandlerError) in
-            try database.connection.recover(slot: slot, runningCall, now: time.wall())
-        }
-    }
-
-    /// Does what follows once the store has its place.
-    func settle(toMove: Bool) throws {
-        // After the place is taken: a move looks who has one after it has marked the store.
-        if !toMove { try MoveMark.refuse(in: database.connection) }
-        try recoverDead()
-        try database.settle(in: self)
-        try requeueKnown()
-    }
-
-    func logMigrated(_ migrated: [String]) {
-        for tables in migrated { log?.write(.info, .store) { "migrated the tables of \(tables)" } }
-    }
-
     /// Ends the use of the database and gives the place back.
     func leave() {
+        storeActivity()
         database.close()
         let slot = slot
         // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
@@ -331,6 +310,7 @@ public final class HandlerStore: Sendable {
         }
         // The closure above always runs and always assigns.
         let (value, transaction) = try committed!.get()
+        counter.add(transaction.happenings)
         for action in transaction.afterCommit { action() }
         for failure in transaction.failures { listeners.report(failure) }
         if transaction.hasNewEvents { listeners.news.announce() }
@@ -363,8 +343,11 @@ public final class HandlerStore: Sendable {
             let result = try body(Step(transaction))
             if let failure = transaction.nestedFailure { throw failure }
             try transaction.storeChanges()
+            let counted = counter.due(transaction.now)
+            if let counted { try transaction.ifStorable { try transaction.activity.add(counted) } }
             try Failpoint.beforeCommit.hit()
             try connection.commit()
+            if let counted { counter.stored(counted, at: transaction.now) }
             // Other processes may have rows to call, events to deliver, or wait for an ending.
             if !transaction.newDue.isEmpty || transaction.hasNewEvents || !transaction.awaited.isEmpty {
                 slot.notifyOthers()
@@ -374,6 +357,21 @@ public final class HandlerStore: Sendable {
         } catch {
             connection.rollBack()
             throw error
+        }
+    }
+
+    /// Stores what was counted since the last time: the store is about to close. These are statistics, so an error loses them.
+    private func storeActivity() {
+        guard let counted = counter.due(time.wall(), isLast: true), (try? connection.begin()) != nil else {
+            return
+        }
+        let transaction = Transaction(
+            connection: connection, registry: registry, role: role, slot: slot, log: nil, time: time)
+        do {
+            try transaction.activity.add(counted)
+            try connection.commit()
+        } catch {
+            connection.rollBack()
         }
     }
 }

@@ -38,6 +38,7 @@ struct HandlerTable: TransactionTable {
         if row.key != nil { row.relations.insert(.keyed) }
         let id = try insert(row)
         transaction.startChain(with: id)
+        count(.bound, row.name)
         transaction.newDue.add(row.scope, wall: row.due)
         if let key = row.key { try give(key, to: id) }
         try forEachFeature(of: row.relations) { (feature) throws(HandlerError) in
@@ -181,6 +182,7 @@ struct HandlerTable: TransactionTable {
                 "INSERT INTO ending_detail(handler, key, result, code, error) VALUES (?, ?, ?, ?, ?)",
                 [id, stored.key, result, error?.code.rawValue, error?.message])
         }
+        count(.ended(outcome), stored.name)
         if stored.relations.contains(.awaited) { transaction.awaited.append(id) }
         try forEachFeature(of: stored.relations) { (feature) throws(HandlerError) in
             try feature.ended(id, stored, outcome)

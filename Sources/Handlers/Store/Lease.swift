@@ -7,6 +7,8 @@ final class Lease: Sendable {
     let handler: AnyHandlerID
     let attempt: Int
     let epoch: Int64
+    /// When it was taken, by the wall clock.
+    let startedAt: Timestamp
     let idempotencyKey: String
     let stored: StoredHandler
     let call: StoredCall
@@ -20,12 +22,13 @@ final class Lease: Sendable {
     private let loss = Mutex<String?>(nil)
 
     init(
-        handler: AnyHandlerID, attempt: Int, epoch: Int64, idempotencyKey: String, stored: StoredHandler,
-        call: StoredCall, context: any Sendable, store: HandlerStore
+        handler: AnyHandlerID, attempt: Int, epoch: Int64, startedAt: Timestamp, idempotencyKey: String,
+        stored: StoredHandler, call: StoredCall, context: any Sendable, store: HandlerStore
     ) {
         self.handler = handler
         self.attempt = attempt
         self.epoch = epoch
+        self.startedAt = startedAt
         self.idempotencyKey = idempotencyKey
         self.stored = stored
         self.call = call

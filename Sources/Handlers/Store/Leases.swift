@@ -19,7 +19,7 @@ struct Leases: TransactionTable {
                 try calls.refuseCulprit(stored, definition, context)
                 let epoch = try lend(row, context)
                 lease = Lease(
-                    handler: row.id, attempt: stored.attempts + 1, epoch: epoch,
+                    handler: row.id, attempt: stored.attempts + 1, epoch: epoch, startedAt: now,
                     idempotencyKey: try idempotencyKey(of: row.id), stored: stored, call: call,
                     context: context, store: store)
                 return nil
@@ -30,7 +30,7 @@ struct Leases: TransactionTable {
     // Made once: a statement is found by its text, soonest by its address.
     private static let lendRow = """
         UPDATE handler SET state = \(State.leased.sql), due = NULL, lease = ?, epoch = epoch + 1,
-            attempts = attempts + 1, input = coalesce(input, ?)
+            attempts = attempts + 1, input = coalesce(input, ?), leased_at = ?
         WHERE id = ?
         """
     static let selectLeased =
@@ -40,7 +40,7 @@ struct Leases: TransactionTable {
     private func lend(_ row: DueRow, _ context: any Sendable) throws -> Int64 {
         // What a timer is called with is not kept while it waits; from here on its due time is gone.
         let input = row.input == nil ? try (context as? any RestorableContext)?.storedBytes() : nil
-        try connection.execute(Self.lendRow, [transaction.slot.number, input, row.id])
+        try connection.execute(Self.lendRow, [transaction.slot.number, input, now, row.id])
         if BuiltInFault.shareLease.isOn {
             try handlers.setDue(row.id, now)
         }
@@ -66,6 +66,7 @@ struct Leases: TransactionTable {
             Relations(rawValue: $0.integer(0))
         }
         guard let relations else { throw lease.lost() }
+        count(.ran(now - lease.startedAt), lease.stored.name)
         try handlers.delete(lease.handler)
         let key = relations.contains(.keyed) ? try handlers.takeKey(of: lease.handler) : nil
         let stored = lease.stored.with(relations, key: key)
@@ -87,8 +88,11 @@ struct Leases: TransactionTable {
         var unfinished = UnfinishedCall(
             .failed(error), stored, lease.call, context: lease.context, isStored: true,
             retry: registry.definition(named: lease.stored.name)?.retry, now: now)
+        unfinished.run = now - lease.startedAt
+        count(.ran(now - lease.startedAt), lease.stored.name)
         try Failpoint.beforeQuarantine.hit()
         try calls.store(&unfinished, of: stored)
+        calls.count(unfinished, stored)
     }
 
     /// Gives a leased handler back uncalled: this process is about to leave.

@@ -26,4 +26,6 @@ struct Relations: OptionSet {
     static let suspends = Relations(rawValue: 1024)
     /// A workflow has run it, and waits for its ending.
     static let awaitedByFlow = Relations(rawValue: 2048)
+    /// It is a periodic timer that is paused.
+    static let paused = Relations(rawValue: 4096)
 }

@@ -108,6 +108,7 @@ struct Repairs: TransactionTable {
                 (SELECT handler FROM ending WHERE handler > ? ORDER BY handler LIMIT ?) AS following
             """, [start, limit]
         ) { ($0.optionalInteger(0), $0.integer(1)) }
+        try activity.prune()
         guard let last, let handler = last.0 else { return nil }
         try connection.write(
             """
@@ -120,6 +121,7 @@ struct Repairs: TransactionTable {
             DELETE FROM ending_detail WHERE handler > ? AND handler <= ?
                 AND NOT EXISTS (SELECT 1 FROM ending WHERE ending.handler = ending_detail.handler)
             """, [start, handler])
+        try failures.prune(after: start, through: handler)
         return last.1 < limit ? nil : AnyHandlerID(rawValue: handler)
     }
 }

@@ -249,6 +249,49 @@ public struct Schema: Sendable {
             ALTER TABLE journal ADD COLUMN delivery INTEGER;
             CREATE INDEX journal_delivery ON journal(handler, delivery) WHERE delivery IS NOT NULL;
             CREATE INDEX journal_waiter ON journal(waiter) WHERE value IS NULL AND error IS NULL;
+            -- When the process that runs the handler leased it.
+            ALTER TABLE handler ADD COLUMN leased_at INTEGER;
+            -- The last failures of handlers; see `Failures`.
+            CREATE TABLE failure(
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                handler INTEGER NOT NULL,
+                attempt INTEGER NOT NULL,
+                at INTEGER NOT NULL,
+                run INTEGER,                            -- milliseconds; NULL for a call in a step
+                slot INTEGER NOT NULL,                  -- of the process that ran it
+                error TEXT NOT NULL);
+            CREATE INDEX failure_handler ON failure(handler, id);
+            -- Changes by hand; see `RepairRecord`.
+            CREATE TABLE repair(
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                at INTEGER NOT NULL,
+                author TEXT NOT NULL,
+                way TEXT NOT NULL,                      -- a RepairAuthor.Way
+                reason TEXT,
+                action TEXT NOT NULL,
+                handler INTEGER,                        -- NULL for a lane
+                name TEXT NOT NULL,                     -- of the handler or lane, or the key of a signal
+                state INTEGER);                         -- of the handler before the change
+            CREATE INDEX repair_handler ON repair(handler, id) WHERE handler IS NOT NULL;
+            -- Statistics by name; see `ActivityTable`.
+            CREATE TABLE activity(
+                start INTEGER NOT NULL,                 -- of ten minutes; 0 for all time
+                name TEXT NOT NULL,
+                bound INTEGER NOT NULL,
+                results INTEGER NOT NULL,               -- handlers that ended, by their outcome
+                errors INTEGER NOT NULL,
+                timeouts INTEGER NOT NULL,
+                invalidated INTEGER NOT NULL,
+                retried INTEGER NOT NULL,               -- calls that failed, by what followed
+                parked INTEGER NOT NULL,
+                quarantined INTEGER NOT NULL,
+                failed INTEGER NOT NULL,
+                waits BLOB NOT NULL,                    -- Durations
+                runs BLOB NOT NULL,
+                PRIMARY KEY(start, name)) WITHOUT ROWID;
+            ALTER TABLE lane ADD COLUMN is_paused INTEGER NOT NULL DEFAULT 0;
+            -- Handlers end in another order than that in which they were bound.
+            CREATE INDEX ending_ended_at ON ending(ended_at, handler);
             """,
         ])
 

@@ -33,6 +33,8 @@ package final class Transaction: TransactionTable {
     var awaited: [AnyHandlerID] = []
     /// The calls that failed for good in this step.
     var failures: [HandlerFailure] = []
+    /// What happened to handlers in this step.
+    var happenings: [Happening] = []
     /// The handlers that run now, each in the call of the one before.
     private(set) var callStack: [StoredHandler] = []
     /// The innermost of them.
@@ -167,6 +169,7 @@ package final class Transaction: TransactionTable {
         nested = nil
         defer { nested = outer }
         let (actions, failed, ended) = (afterCommit.count, failures.count, awaited.count)
+        let happened = happenings.count
         let (kept, first) = (features.mark, firstInCall)
         func undo() throws {
             try connection.undo()
@@ -175,6 +178,7 @@ package final class Transaction: TransactionTable {
             afterCommit.removeSubrange(actions...)
             failures.removeSubrange(failed...)
             awaited.removeSubrange(ended...)
+            happenings.removeSubrange(happened...)
             failedRetry = nested?.retry
         }
         do {

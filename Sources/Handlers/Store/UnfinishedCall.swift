@@ -17,6 +17,8 @@ struct UnfinishedCall {
     let runs: Int
     /// The number of these runs in which the process died.
     let deaths: Int
+    /// How long the run took; nil for a call inside a step.
+    var run: Duration?
     /// Whether it is invalidated next, because it failed for good.
     private(set) var runsOrElse = false
     /// Whether it is an invalidation, this time or the next.

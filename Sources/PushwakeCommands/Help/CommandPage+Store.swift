@@ -10,12 +10,12 @@ extension CommandPage {
     static let store: [CommandPage] = [
         CommandPage(
             name: "inspect", group: .store,
-            summary: "show what a store holds, and repair quarantined and parked handlers",
+            summary: "show what a store holds",
             description: [
                 "Shows owner, session, requests, timers, lanes, outbox, what runs, what is parked, quarantined and dropped, and endings. It only reads, beside running and frozen programs, in what a killed one left, or in a copy; arguments that are secret are masked.",
                 "Of each handler it says why it has not ended, as far as the store shows that: a handler whose context is a signal looks like one that waits for its call, because only the program knows contexts.",
                 "With --name, --state, --key, --lane, --trace or --argument it shows the handlers that meet all of them and nothing else; and the endings, unless --state, --lane or --argument is there, which endings do not have.",
-                "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
+                "The first lines say what is wrong, and with the command that mends it.",
                 "For a store on PostgreSQL it runs pushwake-postgres from this program's folder. pushwake-postgres links libpq. Reading takes no lock of a node, and works on a standby, too.",
             ],
             options: [
@@ -34,11 +34,8 @@ extension CommandPage {
                 Option("--trace", "ROW", "Only the chain that this handler is the first of."),
                 Option(
                     "--argument", "NAME=VALUE",
-                    "Only handlers bound with this argument; may be repeated. VALUE is JSON, or else a text: n=7 is the number, n='\"7\"' the text.",
+                    "Only handlers bound with this argument; may be repeated. n=7 finds the number and the text, n='\"7\"' the text alone.",
                     isRepeated: true),
-                Option("--requeue", "ROW|all", "Requeue a quarantined or parked handler, or all of them."),
-                Option("--invalidate", "ROW", "End a handler; what was bound for that case runs."),
-                Option("--discard", "ROW", "End a handler; nothing runs."),
             ],
             environment: [
                 ("NO_COLOR", "set to anything: no colors on a terminal"),
@@ -50,8 +47,6 @@ extension CommandPage {
                     "Why does this order still wait?",
                 "pushwake inspect --store app.db --json | jq .quarantined.shown":
                     "What failed for good, for a program.",
-                "pushwake inspect --store app.db --requeue all":
-                    "After the cause was repaired: try all of it again.",
                 "pushwake inspect --store 'host=pg1 dbname=bots'":
                     "The same of a store on PostgreSQL, with its nodes.",
             ]),

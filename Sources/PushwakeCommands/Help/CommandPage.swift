@@ -45,6 +45,7 @@ package struct CommandPage: Sendable {
         case client = "a client to try it with"
         case proof = "the proof"
         case store = "a store"
+        case operate = "the handlers in a store"
         case shell = "the command itself"
         /// Commands that other commands run.
         case hidden
@@ -76,8 +77,13 @@ package struct CommandPage: Sendable {
         return required.count == 1 ? required.first?.name : nil
     }
 
+    /// The words of which one comes first, such as `list` and `show`.
+    var verbs: [String] {
+        words.split(separator: " ").first.map { $0.split(separator: "|").map(String.init) } ?? []
+    }
+
     /// Returns the page of a command; nil if there is no such command.
     package static func named(_ name: String) -> CommandPage? { all.first { $0.name == name } }
 
-    package static let all: [CommandPage] = client + proof + store + shell
+    package static let all: [CommandPage] = client + proof + store + operate + shell
 }

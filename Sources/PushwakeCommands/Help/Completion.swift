@@ -67,6 +67,7 @@ enum Completion {
         switch page.name {
         case "help": pages.map(\.name)
         case "completion": Shell.allCases.map(\.rawValue)
+        case "handler", "lane", "timer", "workflow", "node": page.verbs
         case "roster": ["add", "remove", "accept", "refuse"]
         default: []
         }

@@ -1,6 +1,9 @@
 /// Help pages as text, in the order of a manual page.
 enum HelpText {
     private static func status(_ page: CommandPage) -> String {
+        if page.name == "check" {
+            return "0 ok; 1 warning; 2 critical; 3 the store cannot be read; 64 wrong usage."
+        }
         let takenOver = page.connects ? "3 another process took the stream over; " : ""
         return "0 all went well; 1 something failed, was lost or repeated; \(takenOver)64 wrong usage."
     }

@@ -9,8 +9,8 @@ package struct HandlerFilter: Equatable {
     package var lane: String?
     /// The root of the chain.
     package var trace: AnyHandlerID?
-    /// Bound arguments with equal values.
-    package var arguments: Record = [:]
+    /// Bound arguments as text; see ``HandlerQuery/arguments``.
+    package var arguments: [String: String] = [:]
 
     package init() {}
 
@@ -48,15 +48,12 @@ package struct HandlerFilter: Equatable {
     }
 
     /// Parses `NAME=VALUE`.
-    ///
-    /// - Returns: The name, and the value as JSON if it is JSON, else as a string.
-    private static func argument(_ text: String) throws(UsageError) -> (String, JSONValue) {
+    private static func argument(_ text: String) throws(UsageError) -> (String, String) {
         let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, !parts[0].isEmpty else {
             throw UsageError("--argument takes NAME=VALUE, not '\(text)'")
         }
-        let json = try? JSONDecoder().decode(JSONValue.self, from: Data(parts[1].utf8))
-        return (String(parts[0]), json ?? .string(String(parts[1])))
+        return (String(parts[0]), String(parts[1]))
     }
 }
 
@@ -72,31 +69,35 @@ extension HandlerFilter {
     ) throws(HandlerError) -> (count: Int64, shown: [HandlerStatus]) {
         if let key {
             let holder = try snapshot.status(ofKey: key)
-            let found = try holder.map { (holder) throws(HandlerError) in
-                try page(snapshot, after: AnyHandlerID(rawValue: holder.id.rawValue &- 1), limit: 1)
-                    .filter { $0.id == holder.id }
-            }
-            return (Int64(found?.count ?? 0), found ?? [])
+            let found = holder == nil ? [] : try snapshot.handlers(matching: query).handlers
+            return (Int64(found.count), found)
         }
         if arguments.isEmpty {
             return (try count(snapshot), try page(snapshot, after: nil, limit: limit))
         }
         var (count, shown, last): (Int64, [HandlerStatus], AnyHandlerID?) = (0, [], nil)
-        while true {
-            let page = try page(snapshot, after: last, limit: Self.page)
-            count += Int64(page.count)
-            shown += page.prefix(limit - shown.count)
-            last = page.last?.id
-            guard page.count == Self.page else { return (count, shown) }
-        }
+        repeat {
+            let page = try snapshot.handlers(matching: query, after: last, limit: Self.page)
+            count += Int64(page.handlers.count)
+            shown += page.handlers.prefix(limit - shown.count)
+            last = page.next
+        } while last != nil
+        return (count, shown)
+    }
+
+    /// The same conditions.
+    var query: HandlerQuery {
+        var query = HandlerQuery()
+        (query.name, query.state, query.key) = (name, state, key)
+        (query.lane, query.chain, query.arguments) = (lane, trace, arguments)
+        return query
     }
 
     private func page(
         _ snapshot: borrowing Snapshot, after start: AnyHandlerID?, limit: Int
     ) throws(HandlerError) -> [HandlerStatus] {
         try snapshot.handlers(
-            in: state, named: name, trace: trace, lane: lane, arguments: arguments, after: start, limit: limit
-        )
+            in: state, named: name, trace: trace, lane: lane, after: start, limit: limit)
     }
 
     private func count(_ snapshot: borrowing Snapshot) throws(HandlerError) -> Int64 {

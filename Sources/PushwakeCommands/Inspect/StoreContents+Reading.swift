@@ -33,6 +33,7 @@ extension StoreContents {
         _ snapshot: borrowing Snapshot, path: String, processes: [Process], limit: Int
     ) throws {
         store = path
+        summary = try Self.summary(snapshot)
         self.processes = processes
         accounts = try Self.accounts(snapshot, processes)
         requests = try Self.requests(snapshot, limit)
@@ -166,7 +167,9 @@ extension StoreContents {
         let now = snapshot.now.milliseconds
         var shown = try snapshot.all(
             """
-            SELECT id, name, due, connected_due - coalesce(connected, 0), period, call IS NULL, attempts, reason
+            SELECT id, name, due, connected_due - coalesce(connected, 0), period, call IS NULL, attempts, reason,
+                (SELECT expression FROM calendar WHERE calendar.handler = handler.id),
+                (SELECT time_zone FROM calendar WHERE calendar.handler = handler.id)
             FROM handler LEFT JOIN connected_clock ON connected_clock.scope = coalesce(handler.scope, '')
             WHERE \(condition) ORDER BY due IS NULL, due, connected_due, id LIMIT ?
             """, limit
@@ -179,7 +182,9 @@ extension StoreContents {
             return Timer(
                 row: row.integer(0), handler: row.text(1), arguments: "", kind: kind,
                 left: row.optionalQuantity(2).map { $0 - now }, connectedLeft: row.optionalQuantity(3),
-                period: period, attempts: attempts, reason: row.optionalText(7))
+                period: row.isNull(8) ? period : nil,
+                calendar: row.optionalText(8).map { "'\($0)' in \(row.text(9))" }, attempts: attempts,
+                reason: row.optionalText(7))
         }
         for index in shown.indices {
             let status = try snapshot.status(of: AnyHandlerID(rawValue: shown[index].row))
@@ -231,14 +236,15 @@ extension StoreContents {
         _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> [Ending] {
         let now = snapshot.now.milliseconds
-        // Ordered by row, because the time has no index: the handlers bound last include the ones that ended last.
         return try snapshot.all(
             """
             SELECT handler, name, outcome, reason, ended_at,
-                key, coalesce(trace, handler), error, code
-            FROM (SELECT * FROM ending ORDER BY handler DESC LIMIT ?) AS newest LEFT JOIN ending_detail USING (handler)
-            ORDER BY ended_at DESC, handler DESC LIMIT ?
-            """, max(limit * 10, 1000), limit
+                (SELECT key FROM ending_detail WHERE ending_detail.handler = newest.handler), coalesce(trace, handler),
+                (SELECT error FROM ending_detail WHERE ending_detail.handler = newest.handler),
+                (SELECT code FROM ending_detail WHERE ending_detail.handler = newest.handler)
+            FROM (SELECT * FROM ending ORDER BY ended_at DESC, handler DESC LIMIT ?) AS newest
+            ORDER BY ended_at DESC, handler DESC
+            """, limit
         ) { Ending($0, now: now) }
     }
 
@@ -272,6 +278,7 @@ extension StoreContents.Handler {
         arguments = status.arguments
         why = handler.why
         age = now - status.boundAt.milliseconds
+        runs = status.startedAt.map { now - $0.milliseconds }
         attempts = status.attempts
         deaths = status.deaths
         reason = status.reason

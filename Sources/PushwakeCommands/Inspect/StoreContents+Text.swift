@@ -4,14 +4,14 @@ package import XMPPCore
 /// The text that `inspect` shows.
 extension StoreContents {
     package func text(_ style: TerminalStyle) -> VisibleText {
-        var lines = [style.heading("store"), "  \(store)"]
+        var lines = [style.heading("store"), "  \(store)"] + headLines(style)
         lines += processLines(style)
         for account in accounts { lines += accountLines(account, style) }
         lines += Self.section("requests", requests, requestTable, style)
         lines += Self.section("timers", timers, timerTable, style)
         lines += Self.section("lanes", lanes, laneTable, style)
         lines += Self.section("outbox", outbox, outboxTable, style)
-        lines += Self.section("running", running, table(of: running), style)
+        lines += Self.section("running", running, table(running: running), style)
         lines += Self.section("parked", parked, table(of: parked), style)
         lines += Self.section(
             "quarantined", quarantined, table(of: quarantined), style)
@@ -163,7 +163,10 @@ extension StoreContents {
         TextTable(timers.shown) { row in
             [
                 .number("row", row.row), .text("handler", row.handler, least: 12),
-                .text("kind", row.period.map { "every \(Span.text($0))" } ?? row.kind.rawValue),
+                .text(
+                    "kind",
+                    row.calendar.map { "by \($0)" } ?? row.period.map { "every \(Span.text($0))" }
+                        ?? row.kind.rawValue),
                 .span("left", row.left), .span("connected time left", row.connectedLeft),
                 .number("attempts", row.attempts), .text("arguments", row.arguments, least: 8),
                 .text("reason", row.reason, least: 6),
@@ -197,6 +200,17 @@ extension StoreContents {
                 .number("row", row.row), .text("handler", "\(row.handler)@\(row.version)", least: 12),
                 .span("age", row.age), .number("attempts", row.attempts), .number("deaths", row.deaths),
                 .number("bytes", row.size), .text("reason", row.reason, least: 16),
+                .text("arguments", row.arguments, least: 8),
+            ]
+        }
+    }
+
+    private func table(running: Rows<Handler>) -> TextTable {
+        TextTable(running.shown) { row in
+            [
+                .number("row", row.row), .text("handler", "\(row.handler)@\(row.version)", least: 12),
+                .span("runs since", row.runs), .span("age", row.age), .number("attempts", row.attempts),
+                .number("deaths", row.deaths), .text("why", row.why, least: 12),
                 .text("arguments", row.arguments, least: 8),
             ]
         }

@@ -117,7 +117,10 @@ package struct StoreContents: Codable {
         package var left: Int64?
         /// Remaining connected time; nil if only the wall clock counts.
         package var connectedLeft: Int64?
+        /// Nil for a timer that follows a calendar.
         package var period: Int64?
+        /// The calendar, such as `'0 9 * * *' in UTC`; nil for a timer without one.
+        package var calendar: String?
         package var attempts: Int
         package var reason: String?
     }
@@ -164,7 +167,10 @@ package struct StoreContents: Codable {
         package var arguments: String
         /// The reason why it has not ended, as a sentence without its subject.
         package var why: String
+        /// The time since it was bound.
         package var age: Int64
+        /// The time since the process that runs it started to; nil while no process runs it.
+        package var runs: Int64?
         package var attempts: Int
         package var deaths: Int
         package var reason: String?
@@ -207,6 +213,7 @@ package struct StoreContents: Codable {
     }
 
     package var store: String
+    package var summary: Summary
     package var processes: [Process]
     /// Nil if nobody holds the lock at this moment, and for a file.
     package var stepLock: StepLock?

@@ -11,20 +11,20 @@ package struct TextTable {
     }
 
     /// The text of a row in one column.
-    struct Cell {
+    package struct Cell {
         fileprivate let column: Column
         fileprivate let text: String
 
-        static func text(_ name: String, _ text: String?, least: Int? = nil) -> Cell {
+        package static func text(_ name: String, _ text: String?, least: Int? = nil) -> Cell {
             Cell(column: Column(name: name, least: least), text: text ?? "")
         }
 
-        static func number(_ name: String, _ number: (some BinaryInteger)?) -> Cell {
+        package static func number(_ name: String, _ number: (some BinaryInteger)?) -> Cell {
             Cell(column: Column(name: name, isNumber: true), text: number.map { "\($0)" } ?? "")
         }
 
         /// - Parameter other: The text if there is no time.
-        static func span(_ name: String, _ milliseconds: Int64?, or other: String = "") -> Cell {
+        package static func span(_ name: String, _ milliseconds: Int64?, or other: String = "") -> Cell {
             Cell(column: Column(name: name, isNumber: true), text: milliseconds.map(Span.text) ?? other)
         }
     }

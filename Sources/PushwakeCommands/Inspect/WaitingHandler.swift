@@ -77,6 +77,9 @@ extension WaitingHandler {
         if let invalidation { return "waits for \(runner.text), which invalidates it (\(invalidation))" }
         if let operation { return "is a workflow that waits for \(operation)" }
         if let calendar, left == nil { return "is paused; called \(calendar) once it is resumed" }
+        if let period, left == nil, period > 0 {
+            return "is paused; called every \(Span.text(period)) once it is resumed"
+        }
         if let lane { return "was called; waits \(lane)" }
         let left = left ?? 0
         if let period {

@@ -49,6 +49,10 @@ struct WorldBounds {
         }
         if Self.unused.contains(table) { return 0 }
         return switch table {
+        // The last five of each handler whose ending is kept; one row for ten minutes and a name.
+        case "failure": 5 * rowsOfHandler * (bound + messages + pages + 30)
+        case "activity": 200 * 1009
+        case "repair": 0
         case "calendar", "lane_entry": isAtRest || !hasLanes ? 0 : rowsOfHandler * bound
         case "lane": hasLanes ? 1 : 0
         // The query of an archive whose session was lost stays until the next session.
