@@ -161,6 +161,30 @@ public final class HandlerStore: Sendable {
         // Before the slot is given back, which is no news for this store.
         watch.withLock { $0.running.take() }?.cancel()
         lookers.close()
+        leave()
+    }
+
+    static func takePlace(
+        in database: any StoreDatabase, _ time: TimeSource
+    ) throws(HandlerError) -> any StorePresence {
+        try database.takePlace { (slot, runningCall) throws(HandlerError) in
+            try database.connection.recover(slot: slot, runningCall, now: time.wall())
+        }
+    }
+
+    /// Does what follows once the store has its place.
+    func settle(toMove: Bool) throws {
+        // After the place is taken: a move looks who has one after it has marked the store.
+        if !toMove { try MoveMark.refuse(in: database.connection) }
+        try recoverDead()
+        try database.settle(in: self)
+        try requeueKnown()
+    }
+
+    func logMigrated(_ migrated: [String]) {
+        for tables in migrated { log?.write(.info, .store) { "migrated the tables of \(tables)" } }
+    }
+
     /// Ends the use of the database and gives the place back.
     func leave() {
         storeActivity()
