@@ -43,6 +43,12 @@ func page(_ text: String) {}
 
 struct Reply: Sendable { var word: String }
 struct Payment: Codable, Sendable { var cents: Int }
+protocol Bank: Sendable { func charge(_ cents: Int, key: String) async throws -> String }
+struct HTTPBank: Bank {
+    var url = ""
+    func charge(_ cents: Int, key: String) async throws -> String { any() }
+}
+struct PriceList: Sendable {}
 struct Forecast: Sendable { var text: ForeignText? }
 struct Color { var name: String }
 struct MessageStored: DurableEvent {

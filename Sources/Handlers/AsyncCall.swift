@@ -61,10 +61,10 @@ public struct AsyncCall<Context: Sendable>: Sendable {
     ///
     /// ```swift
     /// func run(_ call: AsyncCall<TimerFired>) async throws {
-    ///     for page in (try call.saved(as: Int.self) ?? 0)..<pages {
-    ///         let text = try await text(of: page)
-    ///         try call.save(page + 1, note: "\(page + 1) of \(pages) pages") { step in
-    ///             try step.execute("INSERT INTO page VALUES (?, ?)", page, text)
+    ///     for page in (try call.saved(as: Int.self) ?? 0)..<100 {
+    ///         let rate = try await exchangeRate(key: "\(call.idempotencyKey)-\(page)")
+    ///         try call.save(page + 1, note: "\(page + 1) of 100 pages") { step in
+    ///             try step.execute("INSERT INTO rate VALUES (?, ?)", page, rate)
     ///         }
     ///     }
     /// }

@@ -7,10 +7,11 @@
 /// ```swift
 /// extension ErrorCode<CallError> { static var declined: Self { Self(rawValue: "declined") } }
 ///
-/// throw CallError(.declined, "the bank refused the card", retry: .never)
-///
-/// do { try await flow.run(Charge(order: "17", cents: 1999).durable) } catch let error as CallError where error.code == .declined {
-///     try await flow.run(AskForAnotherCard(order: "17").durable)
+/// func run(_ flow: Flow) async throws -> Nothing {
+///     do { try await flow.run(Charge(order: "17", cents: 1999).durable) } catch let error as CallError where error.code == .declined {
+///         try await flow.run(Wrap(order: "17").durable)
+///     }
+///     return Nothing()
 /// }
 /// ```
 public struct CallError: CodedError, Hashable, Codable {

@@ -7,7 +7,7 @@ extension HandlerRegistry {
     /// Gives handlers what they need from outside, so that tests can give them something else.
     ///
     /// ```swift
-    /// let registry = HandlerRegistry.discovered().providing(HTTPBank(url: url), as: (any Bank).self)
+    /// let registry = HandlerRegistry.discovered().providing(HTTPBank(url: "https://bank.example"), as: (any Bank).self)
     /// let store = try HandlerStore(path: "shop.db", registry: registry)
     /// ```
     ///
@@ -36,7 +36,7 @@ extension Call {
     /// Returns what the program provides for its handlers.
     ///
     /// ```swift
-    /// let prices = try call.provided(PriceList.self)
+    /// func run(_ call: borrowing Call<TimerFired>) throws { print(try call.provided(PriceList.self)) }
     /// ```
     ///
     /// - Parameter type: The type under which it was given to ``HandlerRegistry/providing(_:as:)``.
@@ -51,7 +51,9 @@ extension AsyncCall {
     /// Returns what the program provides for its handlers.
     ///
     /// ```swift
-    /// let receipt = try await call.provided((any Bank).self).charge(cents, key: call.idempotencyKey)
+    /// func run(_ call: AsyncCall<TimerFired>) async throws {
+    ///     print(try await call.provided((any Bank).self).charge(1999, key: call.idempotencyKey))
+    /// }
     /// ```
     ///
     /// - Parameter type: The type under which it was given to ``HandlerRegistry/providing(_:as:)``.

@@ -55,7 +55,7 @@ extension ReadableStore where Self: ~Copyable {
     /// Returns what an async handler has said last about its progress, and when; nil for one that has said nothing.
     ///
     /// ```swift
-    /// if let progress = try store.read({ try $0.progress(of: id) }) { print(progress.note, progress.savedAt) }
+    /// if let progress = try store.read({ try $0.progress(of: id) }) { print(progress.note ?? "", progress.savedAt) }
     /// ```
     ///
     /// - Parameter id: The handler's row.

@@ -4,14 +4,9 @@
 /// by then is called again by the next process. A second signal ends the process at once.
 ///
 /// ```swift
-/// @main struct Service {
-///     static func main() async throws {
-///         let store = try HandlerStore(path: "service.db", registry: .discovered(), schemas: [tables])
-///         try await withRunner(store, .init { error in print(error) }) { runner in
-///             try store.step { try $0.schedule(Shop.report(), on: .daily(at: 9, in: "Europe/Zurich"), key: "report") }
-///             try await runner.untilCanceled()
-///         }
-///     }
+/// let store = try HandlerStore(path: "shop.db", registry: .discovered())
+/// try await withRunner(store, .init { error in print(error) }) { runner in
+///     try await runner.untilCanceled()
 /// }
 /// ```
 ///
