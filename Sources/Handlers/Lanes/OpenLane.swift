@@ -83,7 +83,8 @@ extension Lanes {
             """,
             [
                 gate.concurrency, gate.rate?.count, gate.rate?.period.milliseconds, gate.running,
-                gate.paidUntil, gate.tokenWaiter, gate.tokenAt, gate.rate?.atOnce, gate.shareClock, gate.isPaused,
+                gate.paidUntil, gate.tokenWaiter, gate.tokenAt, gate.rate?.atOnce, gate.shareClock,
+                gate.isPaused,
                 lane,
             ])
     }

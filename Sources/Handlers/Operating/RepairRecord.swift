@@ -8,6 +8,16 @@ struct RepairRecord: TransactionTable {
     /// The number of old changes that one step forgets.
     private static let piece: Int64 = 1000
 
+    func invalidate(_ id: AnyHandlerID) throws {
+        let disposition = try Step(transaction).invalidate(id, reason: .byHand)
+        guard case .ended = disposition else {
+            throw HandlerError(
+                .cannotRunHere,
+                "the invalidation of the handler \(id) cannot run here (\(disposition.reason ?? "only a program's runner calls it")); let the program that knows it invalidate it, or discard it"
+            )
+        }
+    }
+
     func add(
         _ action: String, _ handler: AnyHandlerID?, _ name: String, before: HandlerStatus.State? = nil,
         by author: RepairAuthor
@@ -56,7 +66,7 @@ extension Step {
         guard let status = try status(of: id) else { throw try transaction.handlers.noSuchHandler(id) }
         switch repair {
         case .requeue: try requeue(id)
-        case .invalidate: try invalidateByHand(id)
+        case .invalidate: try transaction.repairRecord.invalidate(id)
         case .discard: try discard(id)
         case .runNow: try transaction.repairRecord.runNow(id)
         case .pause: try transaction.repairRecord.setPaused(true, id)
@@ -64,16 +74,6 @@ extension Step {
         }
         try transaction.repairRecord.add(
             repair.rawValue, id, status.name, before: status.state, by: author)
-    }
-
-    private func invalidateByHand(_ id: AnyHandlerID) throws {
-        let disposition = try invalidate(id, reason: .byHand)
-        guard case .ended = disposition else {
-            throw HandlerError(
-                .cannotRunHere,
-                "the invalidation of the handler \(id) cannot run here (\(disposition.reason ?? "only a program's runner calls it")); let the program that knows it invalidate it, or discard it"
-            )
-        }
     }
 
     /// Gives a signal to the handler with a key, and stores who did it and why. See ``signal(_:_:keptFor:)``.

@@ -386,9 +386,8 @@ public final class HandlerStore: Sendable {
 
     /// Stores what was counted since the last time: the store is about to close. These are statistics, so an error loses them.
     private func storeActivity() {
-        guard let counted = counter.due(time.wall(), isLast: true), (try? connection.begin()) != nil else {
-            return
-        }
+        guard let counted = counter.due(time.wall(), isLast: true), (try? connection.begin()) != nil
+        else { return }
         let transaction = Transaction(
             connection: connection, registry: registry, role: role, slot: slot, log: nil, time: time)
         do {
