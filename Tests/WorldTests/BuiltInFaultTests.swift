@@ -13,7 +13,7 @@ struct BuiltInFaultTests {
             (.resendAcknowledged, 1, "was sent twice"), (.staleLists, 1, "at the server"),
             (.repeatItems, 1, "was stored twice"),
             (.crowdLane, 59, "of a lane run at the same time"), (.forgetOrder, 60, "later in its lane"),
-            (.forgetChain, 1, "(chain) never ended"),
+            (.forgetChain, 21, "(chain) never ended"),
             (.trustLog, 40, "is not in the store|is older than what was sent"),
         ])
     func finds(fault: BuiltInFault, seed: Int, sentence: String) throws {
