@@ -126,7 +126,7 @@ let package = Package(
         .systemLibrary(
             name: "CPostgres", pkgConfig: "libpq",
             providers: [.apt(["libpq-dev"]), .brew(["libpq", "pkgconf"])]),
-        // Only pushwake-dashboard may depend on it.
+        // Only DashboardServer may depend on it.
         .systemLibrary(
             name: "CMicrohttpd", pkgConfig: "libmicrohttpd",
             providers: [.apt(["libmicrohttpd-dev"]), .brew(["libmicrohttpd", "pkgconf"])]),
@@ -280,11 +280,13 @@ let package = Package(
                 "XMPPModules",
             ]),
 
+        // Serves the page on the loopback address, with libmicrohttpd.
+        .target(name: "DashboardServer", dependencies: ["CMicrohttpd", "HandlersDashboard"]),
         // The program of `pushwake dashboard`. It is separate from pushwake, which must build without libmicrohttpd.
         .executableTarget(
             name: "pushwake-dashboard",
             dependencies: [
-                "CMicrohttpd", "Handlers", "HandlersDashboard", "HandlersPostgres", "PushwakeCommands",
+                "DashboardServer", "Handlers", "HandlersDashboard", "HandlersPostgres", "PushwakeCommands",
                 "XMPPCore",
             ]),
 
@@ -384,6 +386,11 @@ let package = Package(
         .testTarget(
             name: "HandlersDashboardTests",
             dependencies: ["Handlers", "HandlersDashboard", "HandlersTestKit", "TestThreads"]),
+        .testTarget(
+            name: "DashboardServerTests",
+            dependencies: [
+                "DashboardServer", "Handlers", "HandlersDashboard", "HandlersTestKit", "TestThreads",
+            ]),
         .testTarget(
             name: "HandlersTestKitTests",
             dependencies: ["Handlers", "HandlersTestKit", "TestServers", "TestThreads"]),

@@ -23,3 +23,9 @@ static inline struct MHD_Daemon *dh_mhd_start(
         MHD_OPTION_URI_LOG_CALLBACK, uri, context, MHD_OPTION_NOTIFY_COMPLETED, completed, context,
         MHD_OPTION_UNESCAPE_CALLBACK, &dh_mhd_keep, NULL, MHD_OPTION_END);
 }
+
+// Members of closed enumerations, which Swift renames.
+static const enum MHD_Result dh_mhd_yes = MHD_YES;
+static const enum MHD_Result dh_mhd_no = MHD_NO;
+static const enum MHD_ValueKind dh_mhd_header = MHD_HEADER_KIND;
+static const enum MHD_ResponseMemoryMode dh_mhd_copy = MHD_RESPMEM_MUST_COPY;

@@ -2,6 +2,7 @@
 //
 // It is a separate program, because it links libmicrohttpd, which links a TLS library of its own, and libpq.
 
+import DashboardServer
 import Glibc
 import Handlers
 import HandlersDashboard

@@ -18,7 +18,7 @@ struct Pay: Handler {
     static let id = "shop.pay"
     var note: String
 
-    func run(_ call: borrowing Call<SignalReceived>) throws {}
+    func run(_ call: borrowing Call<SignalReceived<Int>>) throws {}
 }
 
 /// A store with a page over it.

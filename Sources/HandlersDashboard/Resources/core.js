@@ -28,7 +28,7 @@ export function h(kind, ...rest) {
 
 /** Text of a store: characters that reorder, hide or break a line are shown by their numbers. */
 export function visible(text) {
-  return String(text).replace(
+  return String(text).replaceAll('\n', '↵').replace(
     // eslint-disable-next-line no-control-regex
     /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g,
     (sign) => `‹U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}›`);
@@ -144,7 +144,7 @@ export function table(label, columns, rows, key) {
     h('thead', h('tr', columns.map((column) => h('th', { scope: 'col', class: column.kind }, column.title)))),
     h('tbody', { 'data-list': label }, rows.map((row) => h('tr', { 'data-key': key(row) }, columns.map((column) => {
       const content = column.cell(row);
-      const isBlank = content === null || content === undefined || content === '';
+      const isBlank = content === null || content === undefined || content === '' || Array.isArray(content) && !content.length;
       return h('td', { class: [column.kind, isBlank ? 'blank' : ''].filter(Boolean).join(' ') || null, 'data-label': column.label ?? (typeof column.title === 'string' ? column.title : '') }, h('div', content));
     }))))));
 }

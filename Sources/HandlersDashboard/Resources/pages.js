@@ -3,6 +3,7 @@ import { meter, throughput } from './charts.js';
 import { bdi, cut, empty, h, handlerLink, json, link, many, now, number, query, section, sign, span, state, table, time, visible } from './core.js';
 
 export const spans = { '1h': ['1 hour', 3600e3], '24h': ['24 hours', 86400e3], '7d': ['7 days', 7 * 86400e3] };
+const lastWords = (since) => (since === '1h' ? 'hour' : spans[since][0]);
 export const button = (words, act, more = {}) => h('button', { type: 'button', 'data-do': act, ...more }, words);
 export const nameLink = (name, more = {}) => link(`/handlers${query({ ...more, name })}`, bdi(name, 120));
 const title = (words, ...side) => h('div.head', h('h1', words), side.length ? h('div.side', side) : null);
@@ -67,12 +68,12 @@ const overview = {
           : h('p.calm', 'No handler is quarantined, parked or overdue, no lane stands still and no timer missed its time.'),
       section(h('h2.hidden', 'Now'), h('dl.tiles',
         tile('wait', link('/handlers?state=pending', number(counts.waiting))), tile('run', link('/handlers?state=running', number(counts.running))),
-        tile(late !== null && late < 0 ? 'the oldest has been due' : 'until the next is due', data.oldestDueAt ? time(data.oldestDueAt, late < 0 ? 'age' : 'ago') : 'none', late !== null && late < -60e3),
+        tile(late !== null && late < 0 ? 'the oldest has been due' : data.oldestDueAt ? 'the next is due' : 'is due', data.oldestDueAt ? time(data.oldestDueAt, late < 0 ? 'age' : 'ago') : 'nothing', late !== null && late < -60e3),
         tile('ended in the last hour', number(hour.ended)), tile('failed for good in the last hour', number(hour.failed), hour.failed > 0),
         tile('from due to called, 99 of 100', hour.waitP99Milliseconds === null || hour.waitP99Milliseconds === undefined ? 'none' : `≤ ${span(hour.waitP99Milliseconds)}`))),
       section(h('div.head', h('h2', 'Throughput'), sinceTabs('/', since)), activity.rows.length
         ? throughput(activity.series, activity.periodMilliseconds, spans[since][1])
-        : empty(`Nothing happened in the last ${spans[since][0]}.`, 'Statistics of seven days are kept. A process stores its counts every 10 s.')),
+        : empty(`Nothing happened in the last ${lastWords(since)}.`, 'Statistics of seven days are kept. A process stores its counts every 10 s.')),
       h('div.pair',
         section('Names that fail', data.failing.length
           ? table('Names that fail', [{ title: 'handler', cell: (row) => nameLink(row.handler) }, { title: 'failed for good, 24 h', kind: 'num', cell: (row) => number(row.count) }], data.failing, (row) => row.handler)
@@ -173,7 +174,7 @@ const isMissed = (row) => !row.isPaused && row.next.length > 0 && now() - Date.p
 export const laneColumns = [
   { title: 'lane', cell: (row) => link(`/lanes/${encodeURIComponent(row.lane)}`, h('span.name', bdi(row.lane, 120))) },
   { title: 'places', cell: (row) => (row.concurrency ? [meter(row.running, row.concurrency, `${row.running} of ${row.concurrency} places`), `${number(row.running)} of ${number(row.concurrency)}`] : `${number(row.running)}, no limit`) },
-  { title: 'rate', cell: (row) => (row.rateCount ? `${number(row.rateCount)} in ${span(row.rateMilliseconds)}` : 'no limit') },
+  { title: 'rate', kind: 'tight', cell: (row) => (row.rateCount ? `${number(row.rateCount)} in ${span(row.rateMilliseconds)}` : 'no limit') },
   { title: 'waiting', kind: 'num', cell: (row) => number(row.waiting) },
   { title: 'away', kind: 'num', cell: (row) => number(row.away) },
   { title: 'why nothing starts', label: 'why', cell: (row) => (row.isPaused ? [state('paused'), row.why && [' ', bdi(row.why)]] : row.why ? h('span.why', bdi(row.why)) : '') },
@@ -264,7 +265,7 @@ const activity = {
         { title: 'failed', kind: 'num', cell: (row) => (row.failed ? h('span.count.bad', number(row.failed)) : '0') }, { title: 'retried', kind: 'num', cell: (row) => number(row.retried) },
         { title: 'due to called, half', label: 'wait half', kind: 'num', cell: (row) => most(row.waitP50Milliseconds) }, { title: '99 of 100', label: 'wait 99 %', kind: 'num', cell: (row) => most(row.waitP99Milliseconds) },
         { title: 'runs, half', label: 'run half', kind: 'num', cell: (row) => most(row.runP50Milliseconds) }, { title: '99 of 100', label: 'run 99 %', kind: 'num', cell: (row) => most(row.runP99Milliseconds) },
-      ], data.rows, (row) => row.handler)] : empty(`Nothing happened in the last ${spans[since][0]}.`, 'Statistics of seven days are kept, in parts of ten minutes. A process stores its counts every 10 s and when it closes the store.')];
+      ], data.rows, (row) => row.handler)] : empty(`Nothing happened in the last ${lastWords(since)}.`, 'Statistics of seven days are kept, in parts of ten minutes. A process stores its counts every 10 s and when it closes the store.')];
   },
 };
 

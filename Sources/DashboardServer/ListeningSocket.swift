@@ -1,16 +1,16 @@
 import Glibc
-import PushwakeCommands
 
 /// A socket on the loopback address that accepts connections.
-struct ListeningSocket {
+package struct ListeningSocket {
     let descriptor: Int32
-    let port: UInt16
+    package let port: UInt16
     /// How many ports are tried after the first, where none was named.
     private static let tried: UInt16 = 20
     private static let first: UInt16 = 8377
 
     /// - Parameter port: The port; nil for 8377 or the next free one, 0 for any.
-    init(_ port: UInt16?) throws {
+    /// - Throws: ``ServerFailure`` when none of the ports is free.
+    package init(_ port: UInt16?) throws {
         let ports = port.map { $0...$0 } ?? Self.first...(Self.first + Self.tried)
         var problem: Int32 = 0
         for port in ports {
@@ -19,8 +19,9 @@ struct ListeningSocket {
                 return
             } catch { problem = error.number }
         }
-        throw CommandFailure(
-            "127.0.0.1:\(ports.lowerBound) cannot be served: \(String(cString: strerror(problem))); name another port with --listen 127.0.0.1:PORT"
+        throw ServerFailure(
+            description:
+                "127.0.0.1:\(ports.lowerBound) cannot be served: \(String(cString: strerror(problem))); name another port with --listen 127.0.0.1:PORT"
         )
     }
 
@@ -49,4 +50,9 @@ struct ListeningSocket {
         }
         return (descriptor, UInt16(bigEndian: address.sin_port))
     }
+}
+
+/// Why a page cannot be served, as a sentence.
+package struct ServerFailure: Error, CustomStringConvertible {
+    package let description: String
 }

@@ -1,6 +1,5 @@
 internal import CMicrohttpd
-import HandlersDashboard
-import PushwakeCommands
+package import HandlersDashboard
 
 /// Serves a page with libmicrohttpd.
 ///
@@ -8,7 +7,7 @@ import PushwakeCommands
 ///  socket ─▶ address ─▶ Exchange ─▶ body, piece by piece ─▶ Dashboard ─▶ response ─▶ socket
 /// ```
 /// libmicrohttpd lends this object and each `Exchange` to its callbacks as pointers. It ends all threads before ``close()`` returns.
-final class PageServer {
+package final class PageServer {
     private let daemon: OpaquePointer
     private let dashboard: Unmanaged<PageContext>
 
@@ -21,7 +20,8 @@ final class PageServer {
     /// The maximum size of the head of a request in bytes.
     private static let head = 16_384
 
-    init(_ socket: ListeningSocket, _ dashboard: Dashboard) throws {
+    /// - Throws: ``ServerFailure`` when libmicrohttpd does not start.
+    package init(_ socket: ListeningSocket, _ dashboard: Dashboard) throws {
         let context = Unmanaged.passRetained(PageContext(dashboard))
         let daemon = dh_mhd_start(
             socket.descriptor, Self.threads, Self.connections, Self.silence, Self.head,
@@ -35,12 +35,12 @@ final class PageServer {
             }, context.toOpaque())
         guard let daemon else {
             context.release()
-            throw CommandFailure("the page cannot be served: libmicrohttpd did not start")
+            throw ServerFailure(description: "the page cannot be served: libmicrohttpd did not start")
         }
         (self.daemon, self.dashboard) = (daemon, context)
     }
 
-    func close() {
+    package func close() {
         MHD_stop_daemon(daemon)
         dashboard.release()
     }
@@ -72,12 +72,12 @@ private func answerPage(
     _ size: UnsafeMutablePointer<Int>?, _ exchange: UnsafeMutablePointer<UnsafeMutableRawPointer?>?
 ) -> MHD_Result {
     guard let context, let connection, let method, let size, let pointer = exchange?.pointee else {
-        return MHD_NO
+        return dh_mhd_no
     }
     let exchange = Unmanaged<Exchange>.fromOpaque(pointer).takeUnretainedValue()
     if !exchange.isStarted {
         exchange.isStarted = true
-        return MHD_YES
+        return dh_mhd_yes
     }
     if size.pointee > 0 {
         // One byte more than allowed says enough; the rest is thrown away as it arrives.
@@ -88,11 +88,11 @@ private func answerPage(
             }
         }
         size.pointee = 0
-        return MHD_YES
+        return dh_mhd_yes
     }
     var found: [String: String] = [:]
     for name in headers {
-        if let value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name) {
+        if let value = MHD_lookup_connection_value(connection, dh_mhd_header, name) {
             found[name] = String(cString: value)
         }
     }
@@ -104,8 +104,8 @@ private func answerPage(
 
 private func send(_ response: DashboardResponse, on connection: OpaquePointer) -> MHD_Result {
     var body = response.body
-    let reply = MHD_create_response_from_buffer(body.count, &body, MHD_RESPMEM_MUST_COPY)
-    guard let reply else { return MHD_NO }
+    let reply = MHD_create_response_from_buffer(body.count, &body, dh_mhd_copy)
+    guard let reply else { return dh_mhd_no }
     defer { MHD_destroy_response(reply) }
     for (name, value) in response.headers { MHD_add_response_header(reply, name, value) }
     return MHD_queue_response(connection, UInt32(response.status), reply)
