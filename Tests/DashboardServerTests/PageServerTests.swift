@@ -52,7 +52,7 @@ private func exchange(_ request: String, _ port: UInt16) -> String {
     var sent = 0
     while sent < bytes.count {
         let count = bytes[sent...].withUnsafeBytes {
-            send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL.rawValue))
+            send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
         }
         if count <= 0 { break }
         sent += count
