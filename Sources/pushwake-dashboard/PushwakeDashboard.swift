@@ -35,12 +35,14 @@ struct PushwakeDashboard {
         let socket = try ListeningSocket(options.port)
         let access: DashboardAccess =
             options.isForOperators ? .operator(options.author) : .viewer(name: options.author)
+        let writer: @Sendable () throws -> HandlerStore = { try options.writer() }
         let dashboard = Dashboard(
-            reader: { try options.reader() }, writer: options.isForOperators ? { try options.writer() } : nil,
+            reader: { try options.reader() }, writer: options.isForOperators ? writer : nil,
             hosts: ["127.0.0.1:\(socket.port)", "localhost:\(socket.port)"],
             access: { sessions.admits($0.header("Authorization")) ? access : .none }, sessions: sessions,
-            why: DashboardOptions.why, releasing: DashboardOptions.release,
-            processState: DashboardOptions.processState)
+            why: { reader, snapshot in try DashboardOptions.why(reader, snapshot) },
+            releasing: { id, step in try DashboardOptions.release(id, step) },
+            processState: { DashboardOptions.processState($0) })
         let server = try PageServer(socket, dashboard)
         defer { server.close() }
         Terminal.say(
@@ -48,7 +50,6 @@ struct PushwakeDashboard {
         repeat {
             Terminal.say("http://127.0.0.1:\(socket.port)/#code=\(sessions.makeCode())")
             Terminal.say("the code works once, for a minute; Enter makes a new one, Ctrl-C ends")
-            fflush(stdout)
         } while readLine() != nil
         // Without a terminal nobody presses Enter: it serves until a signal ends it.
         while true { pause() }

@@ -159,7 +159,7 @@ extension CommandPage {
                 "Runs pushwake-dashboard from this program's folder. pushwake-dashboard links libmicrohttpd and libpq.",
             ],
             options: [
-                store, Option("--operator", "Let the page requeue, discard, pause and signal."),
+                named, Option("--operator", "Let the page requeue, discard, pause and signal."),
                 Option(
                     "--listen", "ADDRESS", "127.0.0.1:PORT (default: 127.0.0.1:8377, or the next free port)."),
                 by,
