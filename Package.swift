@@ -85,6 +85,7 @@ let package = Package(
         .library(name: "Handlers", targets: ["Handlers"]),
         .library(name: "HandlerMacrosSupport", targets: ["HandlerMacrosSupport"]),
         .library(name: "HandlersTestKit", targets: ["HandlersTestKit"]),
+        .library(name: "HandlersDashboard", targets: ["HandlersDashboard"]),
         // Links libpq.
         .library(name: "HandlersPostgres", targets: ["HandlersPostgres"]),
         .library(name: "XMPPCore", targets: ["XMPPCore"]),
@@ -101,6 +102,8 @@ let package = Package(
         .executable(name: "pushwake-world", targets: ["pushwake-world"]),
         // Links libpq, too.
         .executable(name: "pushwake-postgres", targets: ["pushwake-postgres"]),
+        // Links libmicrohttpd and libpq.
+        .executable(name: "pushwake-dashboard", targets: ["pushwake-dashboard"]),
     ],
     traits: [
         .trait(
@@ -123,6 +126,10 @@ let package = Package(
         .systemLibrary(
             name: "CPostgres", pkgConfig: "libpq",
             providers: [.apt(["libpq-dev"]), .brew(["libpq", "pkgconf"])]),
+        // Only DashboardServer may depend on it.
+        .systemLibrary(
+            name: "CMicrohttpd", pkgConfig: "libmicrohttpd",
+            providers: [.apt(["libmicrohttpd-dev"]), .brew(["libmicrohttpd", "pkgconf"])]),
         // Only Upload and its tests may depend on it.
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl",
@@ -152,6 +159,14 @@ let package = Package(
         .target(name: "HandlersPostgres", dependencies: ["CPostgres", "Handlers", "Platform"]),
         // A store for one test, with a clock that the test sets; random numbers from a seed.
         .target(name: "HandlersTestKit", dependencies: ["Handlers"]),
+        // A page over a store, as a function from requests to responses: no HTTP server. Who may do what: DashboardAccess, Dashboard+Guards.
+        .target(
+            name: "HandlersDashboard", dependencies: ["Handlers"],
+            resources: [
+                "acts.js", "charts.js", "core.js", "dashboard.css", "dashboard.html", "dashboard.svg",
+                "handler.js",
+                "live.js", "main.js", "pages.js",
+            ].map { .embedInCode("Resources/" + $0) }),
         // Addresses, elements, stanzas. XML that cannot be read: StreamScanner. Limits of a stanza: ParserLimits, ForeignBounds.
         .target(name: "XMPPCore", dependencies: ["CXML2", "Platform", "Timestamps"]),
         // Name lookup, sockets, TLS, SASL exchanges.
@@ -265,6 +280,16 @@ let package = Package(
                 "XMPPModules",
             ]),
 
+        // Serves the page on the loopback address, with libmicrohttpd.
+        .target(name: "DashboardServer", dependencies: ["CMicrohttpd", "HandlersDashboard"]),
+        // The program of `pushwake dashboard`. It is separate from pushwake, which must build without libmicrohttpd.
+        .executableTarget(
+            name: "pushwake-dashboard",
+            dependencies: [
+                "DashboardServer", "Handlers", "HandlersDashboard", "HandlersPostgres", "PushwakeCommands",
+                "XMPPCore",
+            ]),
+
         .target(name: "CFloor", dependencies: ["CSQLite", "CXML2"], path: "Benchmarks/CFloor"),
         .target(name: "CPostgresFloor", dependencies: ["CPostgres"], path: "Benchmarks/CPostgresFloor"),
         .target(name: "BenchmarkHandlers", dependencies: ["Handlers"], path: "Benchmarks/BenchmarkHandlers"),
@@ -362,6 +387,14 @@ let package = Package(
         // What every handler leaves behind and is limited by, on the public interface and a virtual clock: quick to build.
         .testTarget(
             name: "HandlersResultsTests", dependencies: ["Handlers", "HandlersTestKit", "TestThreads"]),
+        .testTarget(
+            name: "HandlersDashboardTests",
+            dependencies: ["Handlers", "HandlersDashboard", "HandlersTestKit", "TestThreads"]),
+        .testTarget(
+            name: "DashboardServerTests",
+            dependencies: [
+                "DashboardServer", "Handlers", "HandlersDashboard", "HandlersTestKit", "TestThreads",
+            ]),
         .testTarget(
             name: "HandlersTestKitTests",
             dependencies: ["Handlers", "HandlersTestKit", "TestServers", "TestThreads"]),
@@ -524,7 +557,7 @@ if environment["FUZZING"] == nil {
     package.products.removeAll { $0.name.hasPrefix("pushwake") }
     let cut = [
         "PushwakeCommands", "Simulation", "WorldCommands", "pushwake", "pushwake-omemo",
-        "pushwake-postgres", "pushwake-world",
+        "pushwake-dashboard", "pushwake-postgres", "pushwake-world",
     ]
     package.targets.removeAll { $0.type == .test || cut.contains($0.name) }
     package.targets += [

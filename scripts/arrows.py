@@ -25,7 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "internals", "targets.md")
 # Platform, the command, and what starts and measures child processes. All of Foundation brings Glibc along; FoundationEssentials
 # does not, and where there is none (Darwin) Foundation stands for it.
-SYSTEM_CALLERS = ("Platform/", "PushwakeCommands/", "WorldCommands/", "pushwake/", "pushwake-omemo/", "TestServers/Processes/",
+SYSTEM_CALLERS = ("Platform/", "PushwakeCommands/", "WorldCommands/", "pushwake/", "DashboardServer/", "pushwake-dashboard/", "pushwake-omemo/", "TestServers/Processes/",
                   "Simulation/MemoryGroup", "Simulation/ProcessMemory")
 SYSTEM = {"Glibc", "Musl", "Darwin", "Foundation", "CPlatform"}
 # Names of the standard library that own types have, too: on a value of unknown type they say nothing.

@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 purpose=${1:-build}
-libraries=(pkg-config libsqlite3-dev libxml2-dev libssl-dev libc-ares-dev libcurl4-openssl-dev libpq-dev)
+libraries=(pkg-config libsqlite3-dev libxml2-dev libssl-dev libc-ares-dev libcurl4-openssl-dev libmicrohttpd-dev libpq-dev)
 peers=.build/peers
 own_source=/etc/apt/sources.list.d/durable-handlers-backports
 lock_seconds=120

@@ -69,6 +69,7 @@ package enum Pushwake {
             return try OperateOptions.isPostgres(rest)
                 ? SiblingCommand.postgres(words).run() : operate(command, rest, .file)
         case "store": return try SiblingCommand.postgres(words).run()
+        case "dashboard": return try SiblingCommand.dashboard(words).run()
         case "omemo": return try SiblingCommand.omemo(rest).run()
         case "world": return try SiblingCommand.world(rest).run()
         case "failpoints": return try FailpointsCommand.run(rest)

@@ -38,6 +38,13 @@ struct SiblingCommand {
             reason: "it links libpq", words: words)
     }
 
+    /// - Parameter words: All words of the command line.
+    static func dashboard(_ words: [String]) -> SiblingCommand {
+        SiblingCommand(
+            program: "pushwake-dashboard", task: "the page of a store", reason: "it links libmicrohttpd",
+            words: words)
+    }
+
     /// - Throws: ``CommandFailure`` when the program does not exist. Otherwise it does not return.
     func run() throws -> Int32 {
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""

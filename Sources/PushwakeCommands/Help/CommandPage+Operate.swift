@@ -149,5 +149,22 @@ extension CommandPage {
                 "pushwake metrics --store app.db --listen 9464": "For a Prometheus on this machine.",
                 "pushwake metrics --store app.db --file /var/lib/node_exporter/durable.prom": "For a timer.",
             ]),
+        CommandPage(
+            name: "dashboard", group: .operate,
+            summary: "serve a page that shows a store while it changes",
+            description: [
+                "Prints an address for a browser on this machine. The code in it works once, for a minute; Enter prints a new one. The page shows what is broken first, and each handler with the reason why it has not ended, its failures and who changed it.",
+                "The page is read-only unless --operator allows changes; each is stored with your name and the reason that you give. Secrets are masked.",
+                "Only this machine can reach it. From another one: ssh -L 8377:127.0.0.1:8377 HOST.",
+                "Runs pushwake-dashboard from this program's folder. pushwake-dashboard links libmicrohttpd and libpq.",
+            ],
+            options: [
+                named, Option("--operator", "Let the page requeue, discard, pause and signal."),
+                Option(
+                    "--listen", "ADDRESS", "127.0.0.1:PORT (default: 127.0.0.1:8377, or the next free port)."),
+                by,
+            ],
+            environment: [environment[0]],
+            examples: ["pushwake dashboard --store app.db --operator": "What is wrong, and mend it."]),
     ]
 }
