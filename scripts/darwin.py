@@ -20,6 +20,7 @@ import swift_source
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OWN = os.path.join(ROOT, "scripts", "darwin")
 LOCK = os.path.join(ROOT, "scripts", "peers", "darwin.txt")
+SAMPLE = os.path.join(ROOT, "Examples", "Messenger")
 WORK = os.path.join(ROOT, ".build", "darwin")
 SDK = os.path.join(WORK, "sdk")
 INCLUDE = os.path.join(SDK, "usr", "include")
@@ -169,6 +170,12 @@ def sources(target):
         copies.append(os.path.join(WORK, "sources", os.path.relpath(path, ROOT)))
         with open(path, encoding="utf-8") as file:
             write(copies[-1], file.read().replace("canImport(FoundationEssentials)", "false"))
+    resources = sorted(glob.glob(os.path.join(folder, "Resources", "*")))
+    if resources:
+        # SwiftPM writes it, with the bytes of the files.
+        names = [re.sub(r"\W", "_", os.path.basename(path)) for path in resources]
+        copies.append(os.path.join(WORK, "sources", target, "PackageResources.swift"))
+        write(copies[-1], "enum PackageResources {\n" + "".join(f"    static let {name}: [UInt8] = []\n" for name in names) + "}\n")
     return copies
 
 
@@ -203,7 +210,20 @@ def check_library(system, targets, newer):
             faults += [f"{name} calls {what}, which {system} has only since a later version" for what in body_check(system, name, sources(name), newer)]
         except Failed as failed:
             faults.append(f"{name} is not right for {system}:\n{failed}")
-    return faults
+    return faults + check_sample(system)
+
+
+def check_sample(system):
+    """Checks the sample of an app: the part that needs nothing but the library in full, the others, which need SwiftUI, by the parser. Returns what
+    is wrong."""
+    try:
+        core = sorted(glob.glob(os.path.join(SAMPLE, "Core", "*.swift")))
+        check(system, "MessengerCore", "-swift-version", "6", "-typecheck", *core)
+        run(f"{TOOLS}/swiftc", "-parse", "-parse-as-library", "-swift-version", "6",
+            *sorted(glob.glob(os.path.join(SAMPLE, "App", "*.swift")) + glob.glob(os.path.join(SAMPLE, "NotificationService", "*.swift"))))
+    except Failed as failed:
+        return [f"the sample of an app is not right for {system}:\n{failed}"]
+    return []
 
 
 def body_check(system, name, files, newer):
