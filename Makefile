@@ -16,9 +16,10 @@ pushwake:
 	@scripts/setup.sh build
 	@swift build -c release --static-swift-stdlib --product pushwake
 
-build: pushwake ## build the release command .build/release/pushwake, and what it runs for `pushwake world` and for stores on PostgreSQL
+build: pushwake ## build the release command .build/release/pushwake, and what it runs for `pushwake world`, `pushwake dashboard` and stores on PostgreSQL
 	@swift build -c release --product pushwake-world
 	@swift build -c release --product pushwake-postgres
+	@swift build -c release --product pushwake-dashboard
 
 demo: pushwake ## kill a client again and again, prove that nothing is lost, and write .build/demo.html about it
 	@.build/release/pushwake simulate --worker-memory 24 --worker-time 30 --report .build/demo.html

@@ -29,7 +29,7 @@ case $purpose in
 esac
 
 # What those packages hold, for systems whose packages have other names.
-modules=(sqlite3 libxml-2.0 openssl libcares libcurl libpq)
+modules=(sqlite3 libxml-2.0 openssl libcares libcurl libmicrohttpd libpq)
 case $purpose in
     build) programs=(pkg-config) ;;
     test)
@@ -277,7 +277,7 @@ TEXT
 names() {
     local tests='sqlite3 strace openssl python3-venv tzdata profanity postgresql prosody prosody-modules ejabberd prometheus'
     case $1-$purpose in
-        fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel libcurl-devel libpq-devel ;;
+        fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel libcurl-devel libmicrohttpd-devel libpq-devel ;;
         fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 tzdata chromium profanity postgresql-server prosody ejabberd golang-github-prometheus" ;;
         fedora-bench) echo "$(purpose=build names fedora) libstrophe-devel python3 postgresql-server" ;;
         fedora-postgres) echo "python3 postgresql-server" ;;

@@ -127,6 +127,12 @@ extension AnswerContext {
         }
     }
 
+    /// The name of a kind of stanza, by its stored number.
+    private static func kind(_ number: Int64) -> String {
+        let names = ["message", "presence", "request", "reply", "fleeting"]
+        return Int(exactly: number).flatMap { names.indices.contains($0) ? names[$0] : nil } ?? "unknown"
+    }
+
     func account(_ jid: String, _ snapshot: borrowing Snapshot) throws -> [String: JSONValue] {
         guard let account = try accounts(snapshot, of: jid).first else { throw DashboardFailure.notFound }
         let now = snapshot.now.milliseconds
@@ -151,7 +157,7 @@ extension AnswerContext {
             """, jid, limit
         ) { row -> JSONValue in
             [
-                "seq": .integer(row.integer(0)), "kind": .string("\(row.integer(1))"),
+                "seq": .integer(row.integer(0)), "kind": .string(Self.kind(row.integer(1))),
                 "bytes": .integer(row.integer(2)),
                 "age": .integer(now - row.quantity(3)), "handler": .text(row.optionalText(4)),
             ]
