@@ -12,7 +12,7 @@ import XMPPCore
 
 @main
 struct PushwakeDashboard {
-    static func main() async { await Pushwake.main { try serve(Array($0.dropFirst())) } }
+    static func main() async { await Pushwake.main(serve) }
 
     private static let opener = StoreOpener(
         reader: {
@@ -28,7 +28,7 @@ struct PushwakeDashboard {
 
     /// - Returns: The exit status.
     private static func serve(_ words: [String]) throws -> Int32 {
-        let options = try DashboardOptions(words, opener)
+        let options = try DashboardOptions(Array(words.dropFirst()), opener)
         // Fails here and not in a browser when there is no such store.
         _ = try options.reader().read { $0.now }
         let sessions = DashboardSessions()
