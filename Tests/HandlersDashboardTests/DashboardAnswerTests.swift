@@ -95,6 +95,18 @@ import Testing
         }
     }
 
+    @Test("H29 a handler that failed is found after 20 000 others")
+    func search() async throws {
+        try await withShop { shop in
+            try shop.test.store.step { step in
+                for _ in 0...20_000 { _ = try step.bind(Pay(note: "").durable) }
+            }
+            let id = try await shop.quarantine()
+            let rows = shop.get("handlers?state=quarantined").json["rows"]?.items
+            #expect(rows?.map { $0["row"]?.text } == ["\(id)"])
+        }
+    }
+
     @Test("H29 a large argument is cut in lists and in the page of its handler, and hostile text stays text")
     func hostile() async throws {
         try await withShop { shop in

@@ -90,7 +90,7 @@ extension Dashboard {
         if after == nil {
             // Somebody may have changed the store since the person saw the number.
             let counted = try count(query, repair, context.reader)
-            try check(counted.count, body, author)
+            try check(counted.count, isComplete: counted.isComplete, body, author)
         }
         let page = try store.repair(query, repair, by: author, after: after) { id, step in
             try releasing(id, step)
@@ -108,11 +108,14 @@ extension Dashboard {
         ]
     }
 
-    private func check(_ count: Int, _ body: JSONValue, _ author: RepairAuthor) throws(DashboardFailure) {
+    /// - Parameter isComplete: Whether all were counted. Of more than can be counted in time the person saw no exact number either.
+    private func check(
+        _ count: Int, isComplete: Bool = true, _ body: JSONValue, _ author: RepairAuthor
+    ) throws(DashboardFailure) {
         guard let expected = body["expect"]?.integer else {
             throw DashboardFailure(400, "wrong-value", "'expect' is the number of handlers that you saw.")
         }
-        guard expected == count else {
+        guard expected == count || !isComplete else {
             throw DashboardFailure(
                 409, "other-count", "There are \(count) handlers now, not \(expected).",
                 hint: "Nothing was changed. Look again.")

@@ -6,6 +6,8 @@ extension AnswerContext {
     private static let preview = 300
     /// The maximum size of the arguments of one handler, in bytes.
     private static let whole = 65_536
+    /// How long one answer searches.
+    private static let searchTime = Duration.seconds(1)
     /// The number of journal entries, children and changes that are shown of one handler.
     private static let shown = 200
 
@@ -41,14 +43,29 @@ extension AnswerContext {
         return .seconds(count * unit)
     }
 
-    func handlers(_ snapshot: borrowing Snapshot) throws -> [String: JSONValue] {
-        let page = try snapshot.handlers(matching: query(snapshot.now), after: row("after"), limit: limit())
-        let why = try why(reader, snapshot)
-        var rows: [JSONValue] = []
-        for status in page.handlers {
-            rows.append(.object(item(status, try why(status, snapshot), Self.preview)))
-        }
-        return ["rows": .array(rows), "next": .row(page.next)]
+    /// Searches in many short reads, until a page is full or the time is over: one read looks at 20 000 rows at most.
+    func search() throws -> (members: [String: JSONValue], now: Timestamp) {
+        let (limit, start) = (try limit(), ContinuousClock.now)
+        var (rows, next, now): ([JSONValue], AnyHandlerID?, Timestamp) = (
+            [], try row("after"), Timestamp(milliseconds: 0)
+        )
+        repeat {
+            // A read may run a second time, so what it found is kept after it.
+            let found: (rows: [JSONValue], next: AnyHandlerID?, now: Timestamp) = try reader.read {
+                snapshot in
+                let page = try snapshot.handlers(
+                    matching: query(snapshot.now), after: next, limit: limit - rows.count)
+                let why = try why(reader, snapshot)
+                var items: [JSONValue] = []
+                for status in page.handlers {
+                    items.append(.object(item(status, try why(status, snapshot), Self.preview)))
+                }
+                return (items, page.next, snapshot.now)
+            }
+            rows += found.rows
+            (next, now) = (found.next, found.now)
+        } while next != nil && rows.count < limit && ContinuousClock.now - start < Self.searchTime
+        return (["rows": .array(rows), "next": .row(next)], now)
     }
 
     private func item(_ status: HandlerStatus, _ why: String, _ most: Int) -> [String: JSONValue] {

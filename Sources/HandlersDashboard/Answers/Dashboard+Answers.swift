@@ -38,6 +38,10 @@ extension Dashboard {
             let (members, now) = try count(context)
             return .answer(members, at: now, known: nil)
         }
+        if parts == ["handlers"] {
+            let (members, now) = try context.search()
+            return .answer(members, at: now, known: request.header("If-None-Match"))
+        }
         let (members, now) = try context.reader.read { snapshot in
             (try Self.members(parts, context, snapshot), snapshot.now)
         }
@@ -50,7 +54,6 @@ extension Dashboard {
         switch (parts.first, parts.count) {
         case ("summary", 1): return try context.summary(snapshot)
         case ("activity", 1): return try context.activity(snapshot)
-        case ("handlers", 1): return try context.handlers(snapshot)
         case ("handlers", 2): return try context.handler(rowNumber(parts[1]), snapshot)
         case ("chains", 2): return try context.chain(rowNumber(parts[1]), snapshot)
         case ("timers", 1): return try context.timers(snapshot)
