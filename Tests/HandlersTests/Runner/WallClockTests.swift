@@ -87,7 +87,7 @@ private struct Chime: Handler {
                 onSet: { _ in
                     Ending {
                         let (listeners, end) = (store.withLock { $0?.listeners }, DispatchSemaphore(value: 0))
-                        Thread {
+                        Foundation.Thread {
                             listeners?.addAllDue()
                             end.signal()
                         }.start()

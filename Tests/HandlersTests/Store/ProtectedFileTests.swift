@@ -9,7 +9,7 @@ import Testing
 @Suite struct ProtectedFileTests {
     @Test(
         "D7 what Apple's SQLite says of a locked device is an error of its own",
-        arguments: [Int32(23), 10 | 28 << 8])
+        arguments: [23, 10 | 28 << 8] as [Int32])
     func lockedDevice(number: Int32) {
         let error = sqliteError(nil, code: number, doing: "reading", path: "app.db")
         #expect(error.code == .databaseProtected && error.isStorageFailure)

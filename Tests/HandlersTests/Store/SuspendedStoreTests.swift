@@ -33,7 +33,8 @@ private struct Upload: AsyncHandler {
     /// The locks of the system on files of a store: lines of /proc/locks that name one by its number.
     private static func locks(on path: String) throws -> [String] {
         let folder = (path as NSString).deletingLastPathComponent
-        let numbers = try FileManager.default.contentsOfDirectory(atPath: folder).compactMap { name in
+        let numbers = try FileManager.default.contentsOfDirectory(atPath: folder).compactMap {
+            name -> String? in
             var information = stat()
             guard stat(folder + "/" + name, &information) == 0 else { return nil }
             let device = information.st_dev
@@ -105,7 +106,7 @@ private struct Upload: AsyncHandler {
             try runner.start()
             let id = try store.step { try $0.schedule(Slow(lane: lane).durable, after: .zero) }
             #expect(
-                try becomesTrue(before: .now + .seconds(60)) { Slow.starts.withLock { $0[lane] } == 1 })
+                becomesTrue(before: .now + .seconds(60)) { Slow.starts.withLock { $0[lane] } == 1 })
             try store.suspend()
             try store.resume()
             #expect(try await store.ending(of: id).outcome == .result)
@@ -132,7 +133,7 @@ private struct Upload: AsyncHandler {
         try await withFolder { folder in
             let store = try openStore(folder.file(), [Say.self])
             let (began, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-            let thread = Thread {
+            let thread = Foundation.Thread {
                 try? store.step { step in
                     began.signal()
                     goOn.wait()
@@ -144,7 +145,7 @@ private struct Upload: AsyncHandler {
             #expect(await store.suspend(within: .milliseconds(1)) == false)
             goOn.signal()
             #expect(
-                try becomesTrue(before: .now + .seconds(60)) {
+                becomesTrue(before: .now + .seconds(60)) {
                     code { try store.step { _ in } } == .storeSuspended
                 })
             #expect(await store.suspend(within: .seconds(60)))
