@@ -106,7 +106,7 @@ import XMPPModules
     /// Tables in which a program leaves as many rows as it wants; the others are bounded for each contact, room or node.
     private static let large = [
         "handler", "request", "outbox", "ending", "ending_detail", "event", "lane_entry", "lane_share",
-        "chain_limit", "chain_member", "failure", "repair", "activity",
+        "chain_limit", "chain_member", "handler_failure", "handler_repair", "handler_activity",
     ]
 
     /// The lines of a plan that read all of a table, or sort what they read of a large one to give out its first rows.

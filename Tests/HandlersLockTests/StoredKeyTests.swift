@@ -56,17 +56,17 @@ import XMPPModules
     /// The kind of each text in a key.
     static let kinds: [String: [String: Kind]] = [
         // The runtime's.
-        "activity": ["name": .name],
+        "handler_activity": ["name": .name],
         "calendar": [:], "chain_limit": [:], "chain_member": [:],
         "connected_clock": ["scope": .name], "connected_slot": ["scope": .name],
         "dropped_call": ["name": .name], "early_signal": ["key": .key], "ending": [:],
         "ending_detail": ["key": .key], "event": ["name": .name, "scope": .name],
-        "failure": [:],
+        "handler_failure": [:],
         "handler": ["name": .name, "scope": .name], "handler_join": [:], "handler_key": ["key": .key],
         "identity": [:], "join_child": [:], "journal": [:], "lane": ["name": .lane],
         "lane_entry": ["lane": .lane, "order_key": .key, "share": .key],
         "lane_share": ["lane": .lane, "share": .key], "module_schema": ["module": .name], "place": [:],
-        "progress": [:], "repair": [:],
+        "handler_progress": [:], "handler_repair": [:],
         "migration_text": ["module": .name], "node": [:], "node_lease": [:], "node_step": [:],
         "step_lock": [:],
         // Those of accounts.

@@ -75,7 +75,9 @@ private struct Silent: AsyncHandler {
             #expect(try test.notes() == (0..<8).map { "page \($0)" })
             // It is kept as long as the handler.
             #expect(
-                try test.store.read { try $0.first("SELECT count(*) FROM progress") { $0.integer(0) } } == 0)
+                try test.store.read {
+                    try $0.first("SELECT count(*) FROM handler_progress") { $0.integer(0) }
+                } == 0)
         }
     }
 
@@ -97,7 +99,9 @@ private struct Silent: AsyncHandler {
                             "the handler \(id) ('progress.stale') has lost its lease: another process runs it, or it was ended meanwhile; nothing was written",
                         count: 2))
             #expect(
-                try test.store.read { try $0.first("SELECT count(*) FROM progress") { $0.integer(0) } } == 0)
+                try test.store.read {
+                    try $0.first("SELECT count(*) FROM handler_progress") { $0.integer(0) }
+                } == 0)
         }
     }
 

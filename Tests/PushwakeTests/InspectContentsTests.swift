@@ -156,7 +156,7 @@ struct InspectContentsTests {
     }
 
     @Test(
-        "W8 inspect ends what a request, a stanza or a listener holds, and these with it",
+        "H33 a handler that a request, a stanza or a listener holds is ended by hand, and these with it",
         arguments: ["discard", "invalidate"])
     func release(_ action: String) throws {
         let store = try makeStore()
@@ -170,7 +170,7 @@ struct InspectContentsTests {
             return [asking ?? 0, listening.rawValue]
         }
         for id in ids {
-            let ending = try inspect("--\(action)", "\(id)")
+            let ending = try ProgramEnding(of: "pushwake", ["handler", action, "\(id)", "--store", path])
             #expect(ending.status == 0, "\(ending)")
         }
         for table in ["request", "listener"] {
@@ -187,7 +187,7 @@ struct InspectContentsTests {
         #expect(stanzas == [nil], "the stanza is counted all the same")
         for id in ids {
             let ended = try store.step { try $0.ending(of: AnyHandlerID(rawValue: id)) }
-            #expect(ended?.reason == .discarded)
+            #expect(ended?.reason == (action == "discard" ? .discarded : .byHand))
         }
     }
 

@@ -792,7 +792,7 @@ import Testing
         let machine = Machine(seed: 3)
         _ = machine.start()
         let store = try machine.open()
-        machine.disk.capacity = 400_000
+        machine.disk.capacity = machine.disk.used + 150_000
         var confirmed: [Int64] = []
         var error: HandlerError?
         for number in 0..<200 where error == nil {

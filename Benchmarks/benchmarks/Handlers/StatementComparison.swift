@@ -42,9 +42,11 @@ enum StatementComparison {
         ).sorted()
     }
 
-    /// What the last transaction ran. Behind its commit the store is closed, which is no part of a step.
+    /// What the transaction of the handler ran. Behind its commit the store stores its statistics and is closed, which is no part of a step.
     private static func step(in statements: [String]) -> [String] {
-        guard let begin = statements.lastIndex(where: { $0.hasPrefix("BEGIN") }) else { return [] }
+        guard let effect = statements.lastIndex(where: { $0.hasPrefix("UPDATE effect") }),
+            let begin = statements[..<effect].lastIndex(where: { $0.hasPrefix("BEGIN") })
+        else { return [] }
         let end = statements[begin...].firstIndex(of: "COMMIT") ?? statements.endIndex - 1
         return Array(statements[begin...end])
     }

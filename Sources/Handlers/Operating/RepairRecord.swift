@@ -23,7 +23,7 @@ struct RepairRecord: TransactionTable {
         by author: RepairAuthor
     ) throws(HandlerError) {
         try connection.write(
-            "INSERT INTO repair(at, author, way, reason, action, handler, name, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO handler_repair(at, author, way, reason, action, handler, name, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 now, author.name, author.way.rawValue, author.reason, action, handler,
                 name.cut(toBytes: NameBounds.key), before?.stored.rawValue,
@@ -34,8 +34,8 @@ struct RepairRecord: TransactionTable {
     func prune() throws(HandlerError) {
         try connection.write(
             """
-            DELETE FROM repair WHERE id < (SELECT min(id) FROM repair) + ?1
-                AND (at < ?2 OR id <= (SELECT max(id) FROM repair) - ?3)
+            DELETE FROM handler_repair WHERE id < (SELECT min(id) FROM handler_repair) + ?1
+                AND (at < ?2 OR id <= (SELECT max(id) FROM handler_repair) - ?3)
             """, [Self.piece, now - Self.age, Self.kept])
     }
 }
@@ -149,7 +149,7 @@ extension ReadableStore where Self: ~Copyable {
     {
         try all(
             """
-            SELECT id, at, author, way, reason, action, handler, name, state FROM repair
+            SELECT id, at, author, way, reason, action, handler, name, state FROM handler_repair
             WHERE handler = ? ORDER BY id DESC LIMIT ?
             """, id, limit, read: Repair.read)
     }
@@ -164,7 +164,7 @@ extension ReadableStore where Self: ~Copyable {
     public func repairs(before number: Int64? = nil, limit: Int = 100) throws(HandlerError) -> [Repair] {
         try all(
             """
-            SELECT id, at, author, way, reason, action, handler, name, state FROM repair
+            SELECT id, at, author, way, reason, action, handler, name, state FROM handler_repair
             WHERE id < ? ORDER BY id DESC LIMIT ?
             """, number ?? .max, limit, read: Repair.read)
     }

@@ -7,13 +7,13 @@ struct SavedProgress: HandlerFeature {
     func save(_ value: [UInt8], note: String?, of handler: AnyHandlerID) throws(HandlerError) {
         try connection.write(
             """
-            INSERT INTO progress(handler, value, note, at) VALUES (?, ?, ?, ?)
+            INSERT INTO handler_progress(handler, value, note, at) VALUES (?, ?, ?, ?)
             ON CONFLICT(handler) DO UPDATE SET value = excluded.value, note = excluded.note, at = excluded.at
             """, [handler, value, note.map { StoredReason($0) }, now])
     }
 
     func ended(_ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome) throws(HandlerError) {
-        try connection.write("DELETE FROM progress WHERE handler = ?", [id])
+        try connection.write("DELETE FROM handler_progress WHERE handler = ?", [id])
     }
 }
 
@@ -49,7 +49,7 @@ extension Lease {
 
 extension ReadableStore where Self: ~Copyable {
     func savedProgress(of handler: AnyHandlerID) throws(HandlerError) -> [UInt8]? {
-        try first("SELECT value FROM progress WHERE handler = ?", handler) { $0.blob(0) }
+        try first("SELECT value FROM handler_progress WHERE handler = ?", handler) { $0.blob(0) }
     }
 
     /// Returns what an async handler has said last about its progress, and when; nil for one that has said nothing.
@@ -62,7 +62,7 @@ extension ReadableStore where Self: ~Copyable {
     /// - Returns: The progress of a handler that has not ended.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func progress<Context>(of id: HandlerID<Context>) throws(HandlerError) -> HandlerProgress? {
-        try first("SELECT note, at, value FROM progress WHERE handler = ?", id) {
+        try first("SELECT note, at, value FROM handler_progress WHERE handler = ?", id) {
             HandlerProgress(note: $0.optionalText(0), savedAt: $0.timestamp(1), value: $0.blob(2))
         }
     }

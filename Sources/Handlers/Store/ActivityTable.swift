@@ -88,7 +88,7 @@ struct ActivityTable: TransactionTable {
             guard let activity = known[name] else { continue }
             try connection.write(
                 """
-                INSERT INTO activity(start, name, bound, results, errors, timeouts, invalidated, retried, parked,
+                INSERT INTO handler_activity(start, name, bound, results, errors, timeouts, invalidated, retried, parked,
                     quarantined, failed, waits, runs)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT(start, name) DO UPDATE SET bound = excluded.bound, results = excluded.results,
@@ -103,16 +103,16 @@ struct ActivityTable: TransactionTable {
     /// Forgets old rows.
     func prune() throws(HandlerError) {
         try connection.write(
-            "DELETE FROM activity WHERE start > ? AND start < ?", [Self.allTime, now - Self.age])
+            "DELETE FROM handler_activity WHERE start > ? AND start < ?", [Self.allTime, now - Self.age])
     }
 
     fileprivate static let select = """
         SELECT name, bound, results, errors, timeouts, invalidated, retried, parked, quarantined, failed, waits, runs
-        FROM activity WHERE start >= ? ORDER BY start, name
+        FROM handler_activity WHERE start >= ? ORDER BY start, name
         """
     fileprivate static let selectOne = """
         SELECT name, bound, results, errors, timeouts, invalidated, retried, parked, quarantined, failed, waits, runs
-        FROM activity WHERE start = ? ORDER BY start, name
+        FROM handler_activity WHERE start = ? ORDER BY start, name
         """
 
     fileprivate static func read(_ row: borrowing Row) -> (Name, HandlerActivity) {

@@ -34,30 +34,30 @@ struct Failures: TransactionTable {
         _ handler: AnyHandlerID, attempt: Int, _ error: StoredReason, run: Duration? = nil
     ) throws(HandlerError) {
         try connection.write(
-            "INSERT INTO failure(handler, attempt, at, run, slot, error) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO handler_failure(handler, attempt, at, run, slot, error) VALUES (?, ?, ?, ?, ?, ?)",
             [
                 handler, attempt, now, run?.milliseconds, transaction.slot.number,
                 error.words.cut(toBytes: Self.longestError),
             ])
         try connection.write(
             """
-            DELETE FROM failure WHERE handler = ?1 AND id <=
-                (SELECT id FROM failure WHERE handler = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
+            DELETE FROM handler_failure WHERE handler = ?1 AND id <=
+                (SELECT id FROM handler_failure WHERE handler = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
             """, [handler, Self.kept])
     }
 
     /// Forgets the failures of a handler that leaves no ending.
     func forget(_ handler: AnyHandlerID) throws(HandlerError) {
-        try connection.write("DELETE FROM failure WHERE handler = ?", [handler])
+        try connection.write("DELETE FROM handler_failure WHERE handler = ?", [handler])
     }
 
     /// Forgets the failures of handlers in a range of rows whose endings are forgotten.
     func prune(after start: AnyHandlerID, through end: Int64) throws(HandlerError) {
         try connection.write(
             """
-            DELETE FROM failure WHERE handler > ? AND handler <= ?
-                AND NOT EXISTS (SELECT 1 FROM ending WHERE ending.handler = failure.handler)
-                AND NOT EXISTS (SELECT 1 FROM handler WHERE handler.id = failure.handler)
+            DELETE FROM handler_failure WHERE handler > ? AND handler <= ?
+                AND NOT EXISTS (SELECT 1 FROM ending WHERE ending.handler = handler_failure.handler)
+                AND NOT EXISTS (SELECT 1 FROM handler WHERE handler.id = handler_failure.handler)
             """, [start, end])
     }
 }
@@ -75,7 +75,9 @@ extension ReadableStore where Self: ~Copyable {
     /// - Returns: The failures; empty for a handler that never failed.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func failures<Context>(of id: HandlerID<Context>) throws(HandlerError) -> [FailedAttempt] {
-        try all("SELECT attempt, at, run, slot, error FROM failure WHERE handler = ? ORDER BY id DESC", id) {
+        try all(
+            "SELECT attempt, at, run, slot, error FROM handler_failure WHERE handler = ? ORDER BY id DESC", id
+        ) {
             FailedAttempt(
                 attempt: Int($0.quantity(0)), at: $0.timestamp(1), run: $0.optionalDuration(2),
                 slot: Int($0.quantity(3)), error: $0.text(4))

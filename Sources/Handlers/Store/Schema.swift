@@ -240,7 +240,7 @@ public struct Schema: Sendable {
             -- When a process died last while it ran the handler; see `RetryPolicy.deathWindow`.
             ALTER TABLE handler ADD COLUMN died_at INTEGER;
             -- What async handlers have saved of their progress; see `AsyncCall.save`.
-            CREATE TABLE progress(
+            CREATE TABLE handler_progress(
                 handler INTEGER PRIMARY KEY,
                 value BLOB NOT NULL,                    -- JSON
                 note TEXT,                              -- for people
@@ -252,7 +252,7 @@ public struct Schema: Sendable {
             -- When the process that runs the handler leased it.
             ALTER TABLE handler ADD COLUMN leased_at INTEGER;
             -- The last failures of handlers; see `Failures`.
-            CREATE TABLE failure(
+            CREATE TABLE handler_failure(
                 id INTEGER PRIMARY KEY AUTOINCREMENT,
                 handler INTEGER NOT NULL,
                 attempt INTEGER NOT NULL,
@@ -260,9 +260,9 @@ public struct Schema: Sendable {
                 run INTEGER,                            -- milliseconds; NULL for a call in a step
                 slot INTEGER NOT NULL,                  -- of the process that ran it
                 error TEXT NOT NULL);
-            CREATE INDEX failure_handler ON failure(handler, id);
+            CREATE INDEX handler_failure_handler ON handler_failure(handler, id);
             -- Changes by hand; see `RepairRecord`.
-            CREATE TABLE repair(
+            CREATE TABLE handler_repair(
                 id INTEGER PRIMARY KEY AUTOINCREMENT,
                 at INTEGER NOT NULL,
                 author TEXT NOT NULL,
@@ -272,9 +272,9 @@ public struct Schema: Sendable {
                 handler INTEGER,                        -- NULL for a lane
                 name TEXT NOT NULL,                     -- of the handler or lane, or the key of a signal
                 state INTEGER);                         -- of the handler before the change
-            CREATE INDEX repair_handler ON repair(handler, id) WHERE handler IS NOT NULL;
+            CREATE INDEX handler_repair_handler ON handler_repair(handler, id) WHERE handler IS NOT NULL;
             -- Statistics by name; see `ActivityTable`.
-            CREATE TABLE activity(
+            CREATE TABLE handler_activity(
                 start INTEGER NOT NULL,                 -- of ten minutes; 0 for all time
                 name TEXT NOT NULL,
                 bound INTEGER NOT NULL,

@@ -120,7 +120,7 @@ extension AnswerContext {
         let rows = try snapshot.all(
             """
             SELECT start, CAST(sum(results + errors + timeouts + invalidated) AS BIGINT),
-                CAST(sum(quarantined + failed) AS BIGINT) FROM activity
+                CAST(sum(quarantined + failed) AS BIGINT) FROM handler_activity
             WHERE start >= ? AND name = coalesce(?, name) GROUP BY start ORDER BY start
             """, max(1, start), name
         ) { (start: $0.quantity(0), ended: $0.integer(1), failed: $0.integer(2)) }

@@ -35,7 +35,7 @@ struct WorldBounds {
     private static let unused: Set<String> = [
         "capability", "capability_query", "contact_presence", "entity", "lane_share", "occupant",
         "push_registration",
-        "progress", "push_removal", "room", "room_invitation", "room_message", "room_watch",
+        "handler_progress", "push_removal", "room", "room_invitation", "room_message", "room_watch",
         "subscription_request",
     ]
 
@@ -50,9 +50,9 @@ struct WorldBounds {
         if Self.unused.contains(table) { return 0 }
         return switch table {
         // The last five of each handler whose ending is kept; one row for ten minutes and a name.
-        case "failure": 5 * rowsOfHandler * (bound + messages + pages + 30)
-        case "activity": 200 * 1009
-        case "repair": 0
+        case "handler_failure": 5 * rowsOfHandler * (bound + messages + pages + 30)
+        case "handler_activity": 200 * 1009
+        case "handler_repair": 0
         case "calendar", "lane_entry": isAtRest || !hasLanes ? 0 : rowsOfHandler * bound
         case "lane": hasLanes ? 1 : 0
         // The query of an archive whose session was lost stays until the next session.
