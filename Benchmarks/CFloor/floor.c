@@ -51,7 +51,7 @@ floor_store *floor_open(const char *path) {
         && !prepare(store, &store->savepoint, "SAVEPOINT handler")
         && !prepare(store, &store->release, "RELEASE handler")
         && !prepare(store, &store->select,
-            "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, NULL FROM handler "
+            "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, NULL, NULL FROM handler "
             "WHERE id = ? AND kind = 0 AND state <> 3")
         && !prepare(store, &store->delete, "DELETE FROM handler WHERE id = ?")
         && !prepare(store, &store->effect, "UPDATE effect SET total = total + ? WHERE id = 1")

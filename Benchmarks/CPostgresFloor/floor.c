@@ -19,7 +19,7 @@ static const struct {
     [BEGIN] = {"begin", "BEGIN", 0, {0}},
     [COMMIT] = {"commit", "COMMIT", 0, {0}},
     [SELECT] = {"select",
-        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, NULL FROM handler "
+        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace, relations, NULL, NULL FROM handler "
         "WHERE id = $1 AND kind = 0 AND state <> 3", 1, {INT8}},
     [DELETE] = {"delete", "DELETE FROM handler WHERE id = $1", 1, {INT8}},
     [EFFECT] = {"effect", "UPDATE effect SET total = total + $1 WHERE id = 1", 1, {INT8}},

@@ -31,9 +31,14 @@ final class ActivityCounter: Sendable {
     func due(_ now: Timestamp, isLast: Bool = false) -> [Name: HandlerActivity]? {
         state.withLock { state in
             if state.counted.isEmpty { return nil }
+            if isLast { return state.counted }
+            // A process that has just started has no time for it: the first counts travel as late as later ones.
+            guard let last = state.storedAt else {
+                state.storedAt = now
+                return nil
+            }
             // A clock that was set back does not delay it.
-            if !isLast, let last = state.storedAt, last <= now, now - last < Self.pause { return nil }
-            return state.counted
+            return last <= now && now - last < Self.pause ? nil : state.counted
         }
     }
 

@@ -52,7 +52,8 @@ extension StoreContents {
                     names: Array(names.prefix(shownNames))))
         }
         return Summary(
-            at: "\(now)", broken: broken, oldestDue: try snapshot.oldestDue().map { (now - $0).milliseconds },
+            at: "\(now)", broken: broken,
+            oldestDue: try snapshot.oldestDue().map { now.milliseconds - $0.milliseconds },
             ended: total.ended, failed: total.failed,
             waitP50: total.waits.quantile(0.5)?.milliseconds,
             waitP99: total.waits.quantile(0.99)?.milliseconds)
