@@ -12,7 +12,7 @@ struct BuiltInFaultTests {
             (.runBoth, 1, "ended twice"), (.earlyTimer, 1, "before its time"),
             (.resendAcknowledged, 1, "was sent twice"), (.staleLists, 1, "at the server"),
             (.repeatItems, 1, "was stored twice"),
-            (.crowdLane, 59, "of a lane run at the same time"), (.forgetOrder, 60, "later in its lane"),
+            (.crowdLane, 59, "of a lane run at the same time"), (.forgetOrder, 160, "later in its lane"),
             (.forgetChain, 21, "(chain) never ended"),
             (.trustLog, 40, "is not in the store|is older than what was sent"),
         ])

@@ -32,7 +32,7 @@ import Testing
             let store = try openStore(folder.file(), schemas: [other])
             #expect(
                 try store.texts("SELECT module || version FROM module_schema ORDER BY module")
-                    == ["handlers7", "notes1", "other1"])
+                    == ["handlers8", "notes1", "other1"])
         }
     }
 
